@@ -1,0 +1,46 @@
+# make quickstart   set up, then watch three players in TextCraft and compare two of them
+# make test         set up, then lint, types and all tests
+SHELL := /bin/bash
+RUN := .venv/bin/practicum
+QUICK := runs/quickstart
+INPUTS := pyproject.toml constraints-dev.txt tools/setup
+
+.PHONY: quickstart test lint bench docs clean
+
+.venv/.base: $(INPUTS)
+	@tools/setup base && touch $@
+
+.venv/.dev: $(INPUTS)
+	@tools/setup dev && touch $@
+
+quickstart: .venv/.base
+	@rm -rf $(QUICK)
+	@.venv/bin/python examples/watch_episode.py
+	@echo; echo '$$ practicum eval textcraft --panel dev --policy expert --out $(QUICK)'
+	@$(RUN) eval textcraft --panel dev --policy expert --out $(QUICK)
+	@echo; echo '$$ practicum eval textcraft --panel dev --policy random --out $(QUICK)/random'
+	@$(RUN) eval textcraft --panel dev --policy random --out $(QUICK)/random
+	@echo; echo '$$ practicum eval textcraft --panel dev --policy novice --out $(QUICK)/novice'
+	@$(RUN) eval textcraft --panel dev --policy novice --out $(QUICK)/novice
+	@echo; echo '$$ practicum compare $(QUICK)/random $(QUICK)/novice'
+	@$(RUN) compare $(QUICK)/random $(QUICK)/novice
+	@echo; echo 'The report: $(QUICK)/report.json'
+
+test: .venv/.dev lint
+	.venv/bin/python -m pytest -n 2
+
+lint: .venv/.dev
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+
+bench: .venv/.dev
+	.venv/bin/python benchmarks/textcraft.py
+	benchmarks/run_rollout
+
+docs: .venv/.dev
+	.venv/bin/mkdocs build --strict --quiet
+	@echo 'open site/index.html'
+
+clean:
+	rm -rf .venv .venv-bench build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

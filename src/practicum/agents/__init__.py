@@ -1,0 +1,1 @@
+"""Prompting and parsing around a policy: one file per action format."""

@@ -1,0 +1,67 @@
+"""`practicum`: collects the commands and turns errors into exit codes.
+
+Nothing heavy is imported before a command has been parsed, so that `--help` answers at
+once: commands import what they run inside their functions.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from practicum.cli.check import check
+from practicum.cli.compare import compare
+from practicum.cli.doctor import doctor
+from practicum.cli.envs import envs
+from practicum.cli.evaluate import evaluate
+from practicum.cli.tasks import tasks
+from practicum.core.errors import ConfigError, PracticumError, StoreError
+
+FAILED = 1
+BAD_INPUT = 2
+
+app = typer.Typer(
+    name="practicum",
+    help="Train and judge language-model agents where they act, and trust the numbers.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("envs")(envs)
+app.command("tasks")(tasks)
+app.command("check")(check)
+app.command("eval")(evaluate)
+app.command("compare")(compare)
+app.command("doctor")(doctor)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command; return the exit code: 0 done, 1 failed, 2 bad input."""
+    try:
+        result = app(args=argv, standalone_mode=False)
+    except (ConfigError, StoreError) as error:
+        _complain(str(error))
+        return BAD_INPUT
+    except PracticumError as error:
+        _complain(str(error))
+        return FAILED
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return FAILED
+    except Exception as error:
+        # Typer brings its own copy of click or uses the installed one: known by its methods.
+        if hasattr(error, "format_message") and hasattr(error, "exit_code"):
+            _complain(error.format_message())
+            return BAD_INPUT
+        raise
+    return result if isinstance(result, int) else 0
+
+
+def run() -> None:
+    """Entry point of the installed command."""
+    sys.exit(main())
+
+
+def _complain(message: str) -> None:
+    sys.stderr.write(f"practicum: {' '.join(message.split())}\n")

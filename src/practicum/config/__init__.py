@@ -1,0 +1,1 @@
+"""Typed run configs: strict, frozen, read from YAML and `key=value` overrides."""

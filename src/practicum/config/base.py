@@ -1,0 +1,99 @@
+"""The base of every config, and the one way to read one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from practicum.core.errors import ConfigError
+
+Config = TypeVar("Config", bound="StrictConfig")
+
+
+class StrictConfig(BaseModel):
+    """A config that cannot be changed and takes no key it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+def read_config(
+    cls: type[Config],
+    *,
+    path: Path | None = None,
+    values: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+) -> Config:
+    """Read a config: a YAML file, then `values`, then `a.b=c` overrides on top."""
+    merged = _read_yaml(path) if path is not None else {}
+    merged |= values or {}
+    for override in overrides:
+        _apply_override(merged, override)
+    try:
+        return cls.model_validate(merged)
+    except ValidationError as error:
+        raise ConfigError(_explain(cls, error)) from error
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        where = str(error).replace("\n", " ")
+        raise ConfigError(f"{path} is not valid YAML: {where}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold keys and values at its top level")
+    return content
+
+
+def _apply_override(merged: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"override {override!r} must read key=value, as in limits.max_turns=20")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"override {override!r}: the value is not valid YAML") from error
+    *parents, last = key.split(".")
+    node = merged
+    for parent in parents:
+        node = node.setdefault(parent, {})
+        if not isinstance(node, dict):
+            raise ConfigError(f"override {override!r}: {parent!r} has no keys below it")
+    node[last] = value
+
+
+def _explain(cls: type[StrictConfig], error: ValidationError) -> str:
+    problems = []
+    for detail in error.errors():
+        key = ".".join(str(part) for part in detail["loc"])
+        if detail["type"] == "extra_forbidden":
+            known = _keys_beside(cls, detail["loc"])
+            near = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+            problems.append(f"unknown key {key!r}: {hint}")
+        elif detail["type"] == "missing":
+            problems.append(f"key {key!r} is missing")
+        else:
+            what = detail["msg"].removeprefix("Value error, ")
+            problems.append(f"{key or 'config'}: {what[0].lower()}{what[1:]}")
+    return "; ".join(problems)
+
+
+def _keys_beside(cls: type[StrictConfig], location: tuple[int | str, ...]) -> list[str]:
+    model: Any = cls
+    for part in location[:-1]:
+        field = model.model_fields.get(part) if isinstance(part, str) else None
+        annotation = field.annotation if field is not None else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return list(model.model_fields)

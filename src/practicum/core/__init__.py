@@ -1,0 +1,1 @@
+"""The vocabulary: dataclasses, protocols and errors. Standard library only."""

@@ -1,0 +1,122 @@
+"""The actions of an environment as data.
+
+One list of `Command`s per environment serves every answer format: it is written into the
+instructions, it turns `get 2 oak logs` into `get(count=2, item="oak logs")` for JSON and
+code formats, and back. A text that fits no command is carried as it is, through the
+reserved name `act`, so that no format loses an action it cannot name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+FREE_TEXT = "act"
+"""The function name under which any action text can be given as it stands."""
+
+Argument = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One action of an environment: `get {count:int} {item}` with a line on what it does."""
+
+    name: str
+    template: str
+    """Literal words and `{parameter}` or `{parameter:int}` slots."""
+    help: str
+    is_multiline: bool = False
+    """Its text may span lines, as SQL does."""
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Parameter names with their types, in order."""
+        return {name: kind or "str" for name, kind in _SLOT.findall(self.template)}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An action as a function call."""
+
+    name: str
+    arguments: Mapping[str, Argument]
+
+
+_SLOT = re.compile(r"\{(\w+)(?::(int))?\}")
+
+
+def to_call(commands: Sequence[Command], text: str) -> Call:
+    """Read an action text as a call; one that fits no command becomes `act(text=…)`."""
+    for command in commands:
+        match = _pattern(command.template).fullmatch(text)
+        if match is None:
+            continue
+        kinds = command.parameters
+        call = Call(
+            command.name,
+            {
+                name: int(value) if kinds[name] == "int" else value
+                for name, value in match.groupdict().items()
+            },
+        )
+        # `get 007 logs` reads as a call but would come back as `get 7 logs`.
+        if to_text(commands, call) == text:
+            return call
+    return Call(FREE_TEXT, {"text": text})
+
+
+def to_text(commands: Sequence[Command], call: Call) -> str:
+    """Write a call as the environment's action text.
+
+    Raises `ValueError`, worded for the model, if there is no such call.
+    """
+    if call.name == FREE_TEXT:
+        text = call.arguments.get("text")
+        if set(call.arguments) != {"text"} or not isinstance(text, str):
+            raise ValueError(f"{FREE_TEXT} takes exactly one argument, text")
+        return text
+    command = next((c for c in commands if c.name == call.name), None)
+    if command is None:
+        known = ", ".join(c.name for c in commands)
+        raise ValueError(f"there is no function {call.name!r}; there are: {known}")
+    return _fill(command, call.arguments)
+
+
+def signature(command: Command) -> str:
+    """Write a command as a Python signature, for instructions."""
+    inner = ", ".join(f"{name}: {kind}" for name, kind in command.parameters.items())
+    return f"{command.name}({inner})"
+
+
+def usage(command: Command) -> str:
+    """Write a command as action text with its parameters named, for instructions."""
+    return _SLOT.sub(r"<\1>", command.template)
+
+
+def _fill(command: Command, arguments: Mapping[str, Argument]) -> str:
+    kinds = command.parameters
+    if set(arguments) != set(kinds):
+        wanted = ", ".join(kinds) or "no arguments"
+        raise ValueError(f"{command.name} takes {wanted}; got {', '.join(arguments) or 'none'}")
+    for name, kind in kinds.items():
+        value = arguments[name]
+        if kind == "int" and (isinstance(value, bool) or not isinstance(value, int)):
+            raise ValueError(f"{command.name}: {name} must be a whole number, not {value!r}")
+        if kind == "str" and not isinstance(value, str):
+            raise ValueError(f"{command.name}: {name} must be a string, not {value!r}")
+    return _SLOT.sub(lambda slot: str(arguments[slot.group(1)]), command.template)
+
+
+@lru_cache(maxsize=256)
+def _pattern(template: str) -> re.Pattern[str]:
+    parts: list[str] = []
+    end = 0
+    for slot in _SLOT.finditer(template):
+        parts.append(re.escape(template[end : slot.start()]))
+        inner = r"-?\d+" if slot.group(2) else r".+?"
+        parts.append(f"(?P<{slot.group(1)}>{inner})")
+        end = slot.end()
+    parts.append(re.escape(template[end:]))
+    return re.compile("".join(parts), re.DOTALL)

@@ -1,0 +1,106 @@
+"""Environments: a kind of world (`Environment`) and one episode in it (`Env`).
+
+An `Environment` is long-lived and owns what is costly: a server connection, a JVM pool,
+desktops. An `Env` is one episode of one task; it is opened, played once and closed, never
+reset and never reused, so cleaning up has one home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from practicum.core.agent import Situation
+from practicum.core.commands import Command
+from practicum.core.message import Action, Observation
+from practicum.core.task import Panel, Task
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """The world's answer to one action. It reports; it does not judge."""
+
+    observation: Observation
+    reward: float = 0.0
+    """What this turn earned, on a scale where a perfect episode sums to 1."""
+    is_done: bool = False
+    is_success: bool = False
+    """The goal is reached; only ever true together with `is_done`."""
+    is_refused: bool = False
+    """The world understood no such action or would not do it; nothing changed."""
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Env(Protocol):
+    """One episode of one task. Opened by an `Environment`; never reset, never reused."""
+
+    async def start(self) -> Observation:
+        """Begin and show the first observation; called once."""
+        ...
+
+    async def step(self, action: Action) -> StepResult:
+        """Carry out one action. Never called again after `is_done`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a script wants: an action, and a thought that gives the reason."""
+
+    action: Action
+    thought: str = ""
+
+
+class Script(Protocol):
+    """A programmed player: the expert, a random one, a weak one. Stateless."""
+
+    def __call__(self, situation: Situation) -> Decision:
+        """Decide the next action."""
+        ...
+
+
+class Environment(Protocol):
+    """A kind of world: its tasks, its rules in words, and how to open an episode."""
+
+    @property
+    def id(self) -> str:
+        """The name in the registry, as in `textcraft`."""
+        ...
+
+    @property
+    def rules(self) -> str:
+        """What the agent is told about the world, apart from the answer format."""
+        ...
+
+    @property
+    def commands(self) -> Sequence[Command]:
+        """The actions there are; formats render and parse them from this one list."""
+        ...
+
+    @property
+    def max_turns(self) -> int:
+        """The documented horizon."""
+        ...
+
+    @property
+    def scripts(self) -> Mapping[str, Script]:
+        """Programmed players by name; `expert` and `random` are always there."""
+        ...
+
+    def panel_names(self) -> Sequence[str]:
+        """Names of the task panels, in the order to list them."""
+        ...
+
+    def panel(self, name: str) -> Panel:
+        """Load a panel; an unknown name is a `ConfigError`."""
+        ...
+
+    def open(self, task: Task) -> AbstractAsyncContextManager[Env]:
+        """Open one episode; leaving the context releases all it held."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release what the environment itself holds; idempotent."""
+        ...

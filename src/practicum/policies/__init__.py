@@ -1,0 +1,1 @@
+"""Models: an inference server, programmed players, recordings."""

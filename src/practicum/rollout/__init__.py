@@ -1,0 +1,1 @@
+"""Running attempts: one episode, a group, many at once."""

@@ -1,0 +1,1 @@
+"""Reads and writes runs; owns the file format."""
