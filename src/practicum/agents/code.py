@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Sequence
 
 from practicum.agents.format import ActionFormat, Parsed
@@ -41,7 +42,9 @@ class CodeFormat(ActionFormat):
         if len(blocks) > 1:
             return self.several_actions(len(blocks))
         try:
-            statements = ast.parse(blocks[0][1]).body
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an odd escape in a string is no concern of ours
+                statements = ast.parse(blocks[0][1]).body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return self.bad_syntax("Your code could not be read.")
         if not statements:

@@ -64,7 +64,10 @@ def estimate_success(tallies: Sequence[Tally]) -> Estimate | None:
     if total == n:
         return Estimate(mean, *_wilson(mean, n, _Z))
     variance = math.fsum((rate - mean) ** 2 for rate in rates) / n
-    effective = float(n) if variance == 0 else n * mean * (1 - mean) / variance
+    if mean in (0.0, 1.0):
+        effective = float(n)  # nothing varies: the samples might as well agree by nature
+    else:
+        effective = n * mean * (1 - mean) / variance if variance else math.inf
     effective = min(max(effective, n), total)
     return Estimate(mean, *_wilson(mean, effective, _t_quantile(n - 1)))
 

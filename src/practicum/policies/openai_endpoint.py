@@ -37,7 +37,7 @@ class Endpoint:
 
     model: str
     base_url: str
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     request_timeout_s: float = 120.0
     backoff: Backoff = field(default_factory=Backoff)
     wants_logprobs: bool = False

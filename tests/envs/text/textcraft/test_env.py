@@ -82,7 +82,9 @@ ACTIONS = st.one_of(
     st.builds("get {}".format, ITEM),
     st.builds("get {}".format, NAMES),
     st.builds(
-        "craft {} using {}".format, st.one_of(ITEM, NAMES), st.lists(ITEM, max_size=3).map(", ".join)
+        "craft {} using {}".format,
+        st.one_of(ITEM, NAMES),
+        st.lists(ITEM, max_size=3).map(", ".join),
     ),
     st.sampled_from(["inventory", "inventory please", "Inventory", " get 1 stick", "craft", "get",
                      "get 1 stick\nget 2 stick", "craft 4 oak planks using 1 oak logs",
@@ -119,7 +121,10 @@ def test_crafting_the_goal_ends_with_reward_one() -> None:
         (["get 1 planks"], "Could not find planks"),
         (["get oak logs"], "Could not execute get oak logs"),
         (["dance"], "Could not execute dance"),
-        (["craft 1 chest using 8 oak planks"], "Could not find enough items to craft minecraft:chest"),
+        (
+            ["craft 1 chest using 8 oak planks"],
+            "Could not find enough items to craft minecraft:chest",
+        ),
         (["craft 1 chest using planks"], "Wrong item format: planks"),
         (
             ["get 3 oak logs", "craft 1 chest using 3 oak logs"],

@@ -1,0 +1,264 @@
+"""Episodes end as success, failure or named fault; nothing is left running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from practicum.core.agent import Act, Situation
+from practicum.core.commands import Command
+from practicum.core.env import Script, StepResult
+from practicum.core.episode import Completion, Episode, FormatError, FormatErrorKind, StopReason
+from practicum.core.errors import EnvError, PolicyError, RewardError
+from practicum.core.message import Action, Observation
+from practicum.core.reward import Reward
+from practicum.core.task import Panel, Task
+from practicum.rewards.outcome import judge_outcome
+from practicum.rollout.play import Attempt, Limits, Table, play_episode, play_group, play_many
+
+TASK = Task.create("counting", "Count to three.", {})
+
+
+class CountingEnv:
+    """Done after three steps; breaks where it is told to."""
+
+    def __init__(self, world: CountingWorld) -> None:
+        self._world = world
+        self._steps = 0
+
+    async def start(self) -> Observation:
+        await self._world.trouble("start")
+        return Observation("0")
+
+    async def step(self, action: Action) -> StepResult:
+        self._steps += 1
+        await self._world.trouble(f"step {self._steps}")
+        is_done = self._steps == 3
+        return StepResult(
+            Observation(str(self._steps)),
+            reward=float(is_done),
+            is_done=is_done,
+            is_success=is_done,
+        )
+
+
+class CountingWorld:
+    id = "counting"
+    rules = "Count."
+    commands: Sequence[Command] = (Command("next", "next", "count on"),)
+    max_turns = 10
+    scripts: Mapping[str, Script] = {}
+
+    def __init__(self, **breaks: object) -> None:
+        self.breaks = {key.replace("_", " "): value for key, value in breaks.items()}
+        self.num_open = 0
+        self.most_open = 0
+
+    async def trouble(self, place: str) -> None:
+        match self.breaks.get(place):
+            case "hang":
+                await asyncio.Event().wait()
+            case Exception() as error:
+                raise error
+            case _:
+                await asyncio.sleep(0)
+
+    def panel_names(self) -> Sequence[str]:
+        return ()
+
+    def panel(self, name: str) -> Panel:
+        return Panel(name, (TASK,))
+
+    @asynccontextmanager
+    async def open(self, task: Task) -> AsyncIterator[CountingEnv]:
+        await self.trouble("open")
+        self.num_open += 1
+        self.most_open = max(self.most_open, self.num_open)
+        try:
+            yield CountingEnv(self)
+        finally:
+            self.num_open -= 1
+            await self.trouble("close")
+
+    async def aclose(self) -> None: ...
+
+
+class Steady:
+    """An agent that always counts on, unless told otherwise."""
+
+    system = "Count."
+
+    def __init__(self, **answers: object) -> None:
+        self.answers = {int(key.removeprefix("turn")): value for key, value in answers.items()}
+        self.seeds: list[int] = []
+
+    async def act(self, situation: Situation) -> Act:
+        self.seeds.append(situation.seed)
+        match self.answers.get(len(situation.history)):
+            case "hang":
+                await asyncio.Event().wait()
+            case Exception() as error:
+                raise error
+            case FormatError() as error:
+                return Act(Completion("?"), None, error)
+            case Completion() as completion:
+                return Act(completion, None, FormatError(FormatErrorKind.EMPTY, ""))
+        return Act(Completion("next"), Action("next"))
+
+
+def make_table(
+    world: CountingWorld, agent: Steady | None = None, *, max_turns: int = 10, at_once: int = 4
+) -> Table:
+    limits = Limits(max_turns, turn_timeout_s=0.05, answer_timeout_s=0.05)
+    return Table(world, agent or Steady(), judge_outcome, limits, at_once)
+
+
+async def play(world: CountingWorld, agent: Steady | None = None, max_turns: int = 10) -> Episode:
+    episode = await play_episode(make_table(world, agent, max_turns=max_turns), Attempt(TASK))
+    assert world.num_open == 0
+    return episode
+
+
+async def test_a_finished_episode_is_judged() -> None:
+    episode = await play(CountingWorld())
+    assert episode.stop == StopReason.DONE
+    assert episode.reward == Reward(1.0, True)
+    assert [turn.observation.text for turn in episode.turns] == ["0", "1", "2"]
+    assert episode.final == Observation("3")
+    assert episode.error is None
+
+
+async def test_an_episode_at_the_turn_limit_failed_and_is_judged() -> None:
+    episode = await play(CountingWorld(), max_turns=2)
+    assert episode.stop == StopReason.TURN_LIMIT
+    assert episode.reward == Reward(0.0, False)
+
+
+async def test_the_last_answer_at_the_turn_limit_is_carried_out() -> None:
+    assert (await play(CountingWorld(), max_turns=3)).stop == StopReason.DONE
+
+
+async def test_a_format_error_is_feedback_and_costs_a_turn() -> None:
+    error = FormatError(FormatErrorKind.EMPTY, "Say something.")
+    episode = await play(CountingWorld(), Steady(turn1=error))
+    assert [turn.observation.text for turn in episode.turns] == ["0", "1", "Say something.", "2"]
+    assert episode.turns[1].format_error == error
+    assert episode.reward == Reward(1.0, True)
+
+
+async def test_a_full_context_cuts_the_episode_short() -> None:
+    episode = await play(CountingWorld(), Steady(turn2=Completion("", finish="context")))
+    assert episode.stop == StopReason.CONTEXT_LIMIT
+    assert episode.reward == Reward(0.0, False)
+    assert len(episode.turns) == 2
+
+
+@pytest.mark.parametrize(
+    ("breaks", "kind", "num_turns"),
+    [
+        ({"open": OSError("no")}, "env/crash", 0),
+        ({"open": "hang"}, "env/timeout", 0),
+        ({"start": EnvError("gone", kind="lost-session")}, "env/lost-session", 0),
+        ({"start": "hang"}, "env/timeout", 0),
+        ({"step_2": ValueError("bug")}, "env/crash", 1),
+        ({"step_3": "hang"}, "env/timeout", 2),
+    ],
+)
+async def test_a_broken_environment_gives_no_reward_and_keeps_the_turns(
+    breaks: dict[str, object], kind: str, num_turns: int
+) -> None:
+    episode = await play(CountingWorld(**breaks))
+    assert episode.is_broken
+    assert episode.error is not None
+    assert episode.error.kind == kind
+    assert episode.error.turn == num_turns == len(episode.turns)
+    assert episode.reward is None
+    assert episode.stop is None
+    assert not episode.is_success
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (PolicyError("429", kind="rate-limited"), "policy/rate-limited"),
+        (KeyError("bug"), "policy/crash"),
+        ("hang", "policy/timeout"),
+    ],
+)
+async def test_a_broken_policy_is_named(answer: object, kind: str) -> None:
+    episode = await play(CountingWorld(), Steady(turn1=answer))
+    assert episode.error is not None
+    assert episode.error.kind == kind
+    assert len(episode.turns) == 1
+
+
+async def test_a_broken_judge_leaves_the_episode_unjudged() -> None:
+    async def broken(task: Task, episode: Episode) -> Reward:
+        raise RewardError("no verdict", kind="judge-down")
+
+    table = Table(CountingWorld(), Steady(), broken, Limits(10))
+    episode = await play_episode(table, Attempt(TASK))
+    assert episode.error is not None
+    assert episode.error.kind == "reward/judge-down"
+    assert episode.reward is None
+    assert len(episode.turns) == 3
+
+
+async def test_a_failed_close_does_not_undo_a_finished_episode(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    episode = await play(CountingWorld(close=OSError("lost")))
+    assert episode.reward == Reward(1.0, True)
+    assert "closing the environment failed" in caplog.text
+
+
+async def test_one_broken_episode_does_not_touch_its_neighbours() -> None:
+    class Sometimes(CountingWorld):
+        async def trouble(self, place: str) -> None:
+            await super().trouble(place)
+            if place == "step 2" and self.most_open == 4 and "used" not in self.breaks:
+                self.breaks["used"] = True
+                raise OSError("one of many")
+
+    group = await play_group(make_table(Sometimes()), TASK, 8)
+    assert sum(episode.is_broken for episode in group.episodes) == 1
+    assert len(group.judged) == 7
+    assert [episode.sample for episode in group.episodes] == list(range(8))
+
+
+async def test_slots_bound_what_runs_at_once() -> None:
+    world = CountingWorld()
+    done: list[Episode] = []
+    await play_many(
+        make_table(world, at_once=3), (Attempt(TASK, i) for i in range(20)), done.append
+    )
+    assert world.most_open == 3
+    assert sorted(e.sample for e in done) == list(range(20))
+
+
+async def test_cancelling_closes_the_environment_and_leaves_nothing_running() -> None:
+    world = CountingWorld(step_2="hang")
+    table = Table(world, Steady(), judge_outcome, Limits(10), max_concurrent=8)
+    before = asyncio.all_tasks()
+    group = asyncio.create_task(play_group(table, TASK, 8))
+    while world.num_open < 8:
+        await asyncio.sleep(0.001)
+    group.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await group
+    assert world.num_open == 0
+    assert asyncio.all_tasks() == before
+
+
+async def test_turn_seeds_depend_on_run_task_sample_and_turn_alone() -> None:
+    async def seeds(seed: int, sample: int) -> list[int]:
+        agent = Steady()
+        await play_episode(make_table(CountingWorld(), agent), Attempt(TASK, sample, seed))
+        return agent.seeds
+
+    assert await seeds(0, 0) == await seeds(0, 0)
+    every = [*await seeds(0, 0), *await seeds(0, 1), *await seeds(1, 0)]
+    assert len(set(every)) == len(every)
