@@ -1,0 +1,65 @@
+"""Pages made from the program itself, so that they cannot go stale. A hook of mkdocs."""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the generated pages."""
+    pages = {
+        "commands.md": commands_page(),
+        "formats.md": formats_page(),
+        "changelog.md": (ROOT / "CHANGELOG.md").read_text(),
+        "contributing.md": (ROOT / "CONTRIBUTING.md").read_text().replace("docs/", ""),
+    }
+    for name, content in pages.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def commands_page() -> str:
+    """Every command's help."""
+    from practicum.cli.main import app
+
+    names = [command.name for command in app.registered_commands]
+    parts = ["# Commands\n", "Exit codes: 0 done, 1 the run failed, 2 the input was wrong.\n"]
+    parts += [f"## practicum {name}\n\n```\n{_help(str(name))}\n```\n" for name in names]
+    return "\n".join(parts)
+
+
+def formats_page() -> str:
+    """What each action format tells the model, on TextCraft."""
+    from practicum.agents.formats import FORMATS
+    from practicum.envs.text.textcraft.env import COMMANDS
+
+    parts = [
+        "# Action formats\n",
+        "One definition each gives the instructions below, the text of demonstrations and the "
+        "parser. More than one action, an action inside an unfinished thought and an empty answer "
+        "are format errors: shown to the model as feedback, and counted.\n",
+    ]
+    for name, action_format in FORMATS.items():
+        quoted = "\n".join(
+            f"    {line}" for line in action_format.instructions(COMMANDS).split("\n")
+        )
+        parts.append(f"## {name}\n\n{quoted}\n")
+    return "\n".join(parts)
+
+
+def _help(command: str) -> str:
+    from practicum.cli.main import main
+
+    out = io.StringIO()
+    with redirect_stdout(out):
+        main([command, "--help"])
+    text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())

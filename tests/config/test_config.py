@@ -1,0 +1,55 @@
+from pathlib import Path
+
+import pytest
+
+from practicum.config.base import read_config
+from practicum.config.eval import EvalConfig
+from practicum.core.errors import ConfigError
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+MINIMAL = {"env": "textcraft", "policy": "expert"}
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("eval_*.yaml")), ids=lambda p: p.stem)
+def test_every_shipped_evaluation_loads(path: Path) -> None:
+    assert read_config(EvalConfig, path=path).samples >= 1
+
+
+def test_overrides_come_last_and_reach_nested_keys() -> None:
+    config = read_config(
+        EvalConfig, values=MINIMAL, overrides=["sampling.top_p=0.5", "samples=2", "samples=3"]
+    )
+    assert (config.sampling.top_p, config.samples) == (0.5, 3)
+    assert config.sampling.temperature == 1.0
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        (
+            "sampling.tmeperature=1",
+            "unknown key 'sampling.tmeperature': did you mean 'temperature'",
+        ),
+        ("samples=none", "samples: input should be a valid integer"),
+        ("sampling=3", "sampling: input should be"),
+        ("samples.x=1", "samples: input should be"),
+        ("=1", "must read key=value"),
+        ("a=[1", "not valid YAML"),
+        ("zzz=1", "known: env, policy"),
+    ],
+)
+def test_bad_settings_say_what_is_wrong(override: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config(EvalConfig, values=MINIMAL, overrides=[override])
+    assert words in str(caught.value)
+
+
+def test_a_config_cannot_be_changed() -> None:
+    config = read_config(EvalConfig, values=MINIMAL)
+    with pytest.raises(ValueError, match="frozen"):
+        config.samples = 2  # type: ignore[misc]
+
+
+def test_the_saved_form_reads_back_the_same() -> None:
+    config = read_config(EvalConfig, values=MINIMAL, overrides=["endpoint.logprobs=true"])
+    assert read_config(EvalConfig, values=config.model_dump(mode="json")) == config
