@@ -22,6 +22,8 @@ quickstart: .venv/.base
 	@$(RUN) eval textcraft --panel dev --policy random --out $(QUICK)/random
 	@echo; echo '$$ practicum eval textcraft --panel dev --policy novice --out $(QUICK)/novice'
 	@$(RUN) eval textcraft --panel dev --policy novice --out $(QUICK)/novice
+	@echo; echo '$$ practicum compare $(QUICK)/novice $(QUICK)'
+	@$(RUN) compare $(QUICK)/novice $(QUICK)
 	@echo; echo '$$ practicum compare $(QUICK)/random $(QUICK)/novice'
 	@$(RUN) compare $(QUICK)/random $(QUICK)/novice
 	@echo; echo 'The report: $(QUICK)/report.json'

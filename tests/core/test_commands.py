@@ -41,4 +41,4 @@ def test_calls_that_do_not_exist_say_why(call: Call, words: str) -> None:
 
 def test_commands_are_written_for_instructions() -> None:
     assert signature(COMMANDS[0]) == "get(count: int, item: str)"
-    assert usage(COMMANDS[0]) == "get <count> <item>"
+    assert usage(COMMANDS[0]) == "get COUNT ITEM"

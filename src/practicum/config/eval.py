@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
 from practicum.config.base import StrictConfig
@@ -49,6 +51,8 @@ class EvalConfig(StrictConfig):
 
     env: str
     """An id of `practicum envs`."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the environment itself, as in `options.reward=f1`."""
     policy: str
     """`expert`, `random`, `replay:RUN`, `openai:MODEL@BASE_URL`, …"""
     panel: str = "test"

@@ -91,8 +91,8 @@ def signature(command: Command) -> str:
 
 
 def usage(command: Command) -> str:
-    """Write a command as action text with its parameters named, for instructions."""
-    return _SLOT.sub(r"<\1>", command.template)
+    """Write a command as action text with its parameters in capitals, for instructions."""
+    return _SLOT.sub(lambda slot: slot.group(1).upper(), command.template)
 
 
 def _fill(command: Command, arguments: Mapping[str, Argument]) -> str:

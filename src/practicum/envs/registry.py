@@ -7,12 +7,14 @@ is a factory: `my-env = "my_package.my_env:create"`.
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 from practicum.core.env import Environment
 from practicum.core.errors import ConfigError, unknown_name
@@ -57,10 +59,13 @@ def entries() -> dict[str, Entry]:
     return found
 
 
-def load_env(env_id: str) -> Environment:
-    """Make an environment by its id, or by `module:function` or `file.py:function`."""
+def load_env(env_id: str, **options: Any) -> Environment:
+    """Make an environment by its id, or by `module:function` or `file.py:function`.
+
+    Options go to its factory; one that it does not take is a `ConfigError`.
+    """
     if ":" in env_id:
-        return _call_factory(env_id)
+        return _call_factory(env_id, options)
     known = entries()
     if env_id not in known:
         raise unknown_name("environment", env_id, known)
@@ -69,18 +74,22 @@ def load_env(env_id: str) -> Environment:
         raise ConfigError(
             f"environment {env_id!r} needs {', '.join(missing)}, not installed: {entry.install}"
         )
-    return _call_factory(entry.factory)
+    return _call_factory(entry.factory, options)
 
 
-def _call_factory(path: str) -> Environment:
+def _call_factory(path: str, options: Mapping[str, Any]) -> Environment:
     module_name, _, function = path.rpartition(":")
     try:
         module = _import_file(module_name) if module_name.endswith(".py") else None
         module = module or importlib.import_module(module_name)
-        factory: Callable[[], Environment] = getattr(module, function)
+        factory: Callable[..., Environment] = getattr(module, function)
     except (ImportError, AttributeError, FileNotFoundError) as error:
         raise ConfigError(f"cannot load an environment from {path!r}: {error}") from error
-    return factory()
+    known = inspect.signature(factory).parameters
+    for name in options:
+        if name not in known:
+            raise unknown_name(f"option of {path}", name, known)
+    return factory(**options)
 
 
 def _import_file(path: str) -> object:

@@ -6,6 +6,7 @@ change how precise a number is, or what breaks, and not what it means.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -20,6 +21,7 @@ def evaluation_contract(
     environment: Environment,
     panel: Panel,
     *,
+    options: Mapping[str, Any],
     system: str,
     action_format: ActionFormat,
     max_turns: int,
@@ -27,7 +29,7 @@ def evaluation_contract(
 ) -> dict[str, Any]:
     """Write the contract, its hash included."""
     parts: dict[str, Any] = {
-        "env": environment.id,
+        "env": {"id": environment.id, "options": dict(options)},
         "panel": panel.hash,
         "prompt": content_hash(system),
         "parser": action_format.fingerprint(environment.commands),

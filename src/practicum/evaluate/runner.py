@@ -56,7 +56,7 @@ def prepare(config: EvalConfig) -> Evaluation:
     if config.server is not None:
         raise ConfigError("environment servers cannot be played against yet: leave --server away")
     action_format = get_format(config.format)
-    environment = registry.load_env(config.env)
+    environment = registry.load_env(config.env, **config.options)
     panel = _panel(environment, config)
     sampling = Sampling(
         config.sampling.temperature, config.sampling.top_p, config.sampling.max_tokens
@@ -68,6 +68,7 @@ def prepare(config: EvalConfig) -> Evaluation:
     contract = evaluation_contract(
         environment,
         panel,
+        options=config.options,
         system=agent.system,
         action_format=action_format,
         max_turns=max_turns,
