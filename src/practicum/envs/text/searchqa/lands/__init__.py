@@ -1,0 +1,1 @@
+"""The bundled collection: invented countries, passages about them, and questions."""

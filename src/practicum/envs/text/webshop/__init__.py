@@ -1,0 +1,1 @@
+"""WebShop: find, configure and buy the product that an instruction asks for."""
