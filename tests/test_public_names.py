@@ -9,7 +9,7 @@ PUBLIC = """
 Act Action ActionFormat Agent Attempt ChatAgent Command Completion ConfigError Decision Env
 EnvError Environment Episode EpisodeError ErrorInfo FormatError FormatErrorKind Group Image
 Limits MachineError Message Observation Panel Policy PolicyError PracticumError Prompt Reward
-RewardError RewardFn Run Sampling Script Situation StepResult StopReason StoreError Table Task
+RewardError RewardFn Run Sampling Script Situation Slots StepResult StopReason StoreError Table Task
 Turn check_env get_format judge_outcome load_env make_policy play_episode play_group play_many
 """.split()
 

@@ -47,6 +47,7 @@ _HOMES = {
     "practicum.rollout.play": (
         "Attempt",
         "Limits",
+        "Slots",
         "Table",
         "play_episode",
         "play_group",

@@ -235,3 +235,29 @@ def test_the_module_runs_as_a_program() -> None:
         [sys.executable, "-m", "practicum", "envs", "--json"], capture_output=True, check=True
     )
     assert json.loads(done.stdout)
+
+
+def test_several_environments_are_judged_together_and_reported_apart(
+    cli: Cli, tmp_path: Path
+) -> None:
+    report = cli.json(
+        "eval", "textcraft,searchqa", "--policy", "expert", "max_tasks=6", "--out", "r"
+    )
+    assert report["envs"] == ["textcraft", "searchqa"]
+    assert report["episodes"] == 12
+    for env_id, part in report["by_env"].items():
+        assert (part["env"], part["success"]["mean"]) == (env_id, 1.0)
+        assert json.loads((tmp_path / "r" / env_id / "report.json").read_text()) == part
+    (tmp_path / "r" / "searchqa" / "episodes.jsonl").unlink()
+    assert cli.json("eval", "--resume", "r") == report
+    assert cli("eval", "--resume", "r") == 0
+    assert "expert on searchqa/test" in cli.out
+
+
+def test_options_of_several_environments_stand_under_their_names(cli: Cli) -> None:
+    plans = cli.json_plan("textcraft,searchqa", "--policy", "expert", "options.searchqa.reward=f1")
+    assert [plan["config"]["options"] for plan in plans] == [{}, {"reward": "f1"}]
+    assert "options.textcraft.NAME=VALUE" in cli.complaint(
+        "eval", "textcraft,searchqa", "--policy", "expert", "options.reward=f1"
+    )
+    assert "twice" in cli.complaint("eval", "textcraft,textcraft", "--policy", "expert")

@@ -17,7 +17,15 @@ from practicum.core.message import Action, Observation
 from practicum.core.reward import Reward
 from practicum.core.task import Panel, Task
 from practicum.rewards.outcome import judge_outcome
-from practicum.rollout.play import Attempt, Limits, Table, play_episode, play_group, play_many
+from practicum.rollout.play import (
+    Attempt,
+    Limits,
+    Slots,
+    Table,
+    play_episode,
+    play_group,
+    play_many,
+)
 
 TASK = Task.create("counting", "Count to three.", {})
 
@@ -113,7 +121,7 @@ def make_table(
     world: CountingWorld, agent: Steady | None = None, *, max_turns: int = 10, at_once: int = 4
 ) -> Table:
     limits = Limits(max_turns, turn_timeout_s=0.05, answer_timeout_s=0.05)
-    return Table(world, agent or Steady(), judge_outcome, limits, at_once)
+    return Table(world, agent or Steady(), judge_outcome, limits, Slots(at_once))
 
 
 async def play(world: CountingWorld, agent: Steady | None = None, max_turns: int = 10) -> Episode:
@@ -239,9 +247,25 @@ async def test_slots_bound_what_runs_at_once() -> None:
     assert sorted(e.sample for e in done) == list(range(20))
 
 
+async def test_tables_can_share_their_slots() -> None:
+    slots = Slots(3)
+    worlds: list[CountingWorld] = []
+    open_at_once: list[int] = []
+
+    class Watched(CountingWorld):
+        async def trouble(self, place: str) -> None:
+            await super().trouble(place)
+            open_at_once.append(sum(world.num_open for world in worlds))
+
+    worlds += [Watched(), Watched()]
+    tables = [Table(world, Steady(), judge_outcome, Limits(10), slots) for world in worlds]
+    await asyncio.gather(*(play_group(table, TASK, 10) for table in tables))
+    assert max(open_at_once) == 3
+
+
 async def test_cancelling_closes_the_environment_and_leaves_nothing_running() -> None:
     world = CountingWorld(step_2="hang")
-    table = Table(world, Steady(), judge_outcome, Limits(10), max_concurrent=8)
+    table = Table(world, Steady(), judge_outcome, Limits(10), Slots(8))
     before = asyncio.all_tasks()
     group = asyncio.create_task(play_group(table, TASK, 8))
     while world.num_open < 8:

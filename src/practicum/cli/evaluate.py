@@ -15,11 +15,12 @@ from practicum.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from practicum.config.eval import EvalConfig
-    from practicum.store.run import Run
 
 
 def evaluate(
-    env: Annotated[str | None, typer.Argument(help="An id of `practicum envs`.")] = None,
+    env: Annotated[
+        str | None, typer.Argument(help="An id of `practicum envs`, or several with commas.")
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="[key=value]...", help="Further settings.")
     ] = None,
@@ -67,11 +68,15 @@ def evaluate(
     if dry_run:
         _print_plan(resolved)
         return 0
-    report, run = asyncio.run(_run(resolved, out, resume, quiet=json))
+    folder = resume or out or _default_folder(resolved)
+    report = asyncio.run(_run(resolved, folder, is_resumed=resume is not None, quiet=json))
     if json:
-        print_json({**report, "run": str(run.path)})
+        print_json({**report, "run": str(folder)})
+    elif "by_env" in report:
+        for env_id, part in report["by_env"].items():
+            _print_report(part, folder / env_id)
     else:
-        _print_report(report, run)
+        _print_report(report, folder)
     return 0 if report["episodes"] else 1
 
 
@@ -110,50 +115,52 @@ def _resumed_config(path: Path, settings: list[str]) -> EvalConfig:
 
 
 async def _run(
-    config: EvalConfig, out: Path | None, resume: Path | None, *, quiet: bool
-) -> tuple[dict[str, Any], Run]:
+    config: EvalConfig, folder: Path, *, is_resumed: bool, quiet: bool
+) -> dict[str, Any]:
     from practicum.cli.progress import EpisodeProgress
-    from practicum.evaluate import runner
+    from practicum.evaluate import joint
 
-    evaluation = runner.prepare(config)
+    evaluations = joint.prepare_all(config)
     try:
-        if resume is not None:
-            run = runner.resume_run(evaluation, resume)
+        if is_resumed:
+            runs = joint.resume_all(evaluations, folder)
         else:
-            run = runner.start_run(evaluation, out or _default_folder(config))
-        with EpisodeProgress(evaluation.num_episodes, run, is_shown=not quiet) as progress:
+            runs = joint.start_all(config, evaluations, folder)
+        total = sum(evaluation.num_episodes for evaluation in evaluations)
+        with EpisodeProgress(total, runs, is_shown=not quiet) as progress:
             try:
-                report = await runner.run_evaluation(evaluation, run, progress.add)
+                return await joint.run_all(evaluations, runs, progress.add)
             except asyncio.CancelledError:
-                progress.say(f"stopped; go on with: practicum eval --resume {run.path}")
+                progress.say(f"stopped; go on with: practicum eval --resume {folder}")
                 raise
     finally:
-        await evaluation.aclose()
-    return report, run
+        for evaluation in evaluations:
+            await evaluation.aclose()
 
 
 def _default_folder(config: EvalConfig) -> Path:
-    policy = re.sub(r"[^\w.-]+", "-", config.policy).strip("-")[:40]
-    return Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{config.env}-{policy}"
+    env, policy = (re.sub(r"[^\w.-]+", "-", t).strip("-")[:40] for t in (config.env, config.policy))
+    return Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{env}-{policy}"
 
 
 def _print_plan(config: EvalConfig) -> None:
-    from practicum.evaluate import runner
+    from practicum.evaluate import joint
 
-    evaluation = runner.prepare(config)
-    print_json(
+    plans = [
         {
-            "config": config.model_dump(mode="json"),
+            "config": evaluation.config.model_dump(mode="json"),
             "contract": dict(evaluation.contract),
             "overlap": dict(evaluation.overlap),
             "tasks": len(evaluation.panel),
             "episodes": evaluation.num_episodes,
             "max_turns": evaluation.max_turns,
         }
-    )
+        for evaluation in joint.prepare_all(config)
+    ]
+    print_json(plans[0] if len(plans) == 1 else plans)
 
 
-def _print_report(report: dict[str, Any], run: Run) -> None:
+def _print_report(report: dict[str, Any], folder: Path) -> None:
     from rich.table import Table
 
     out = console()
@@ -186,4 +193,4 @@ def _print_report(report: dict[str, Any], run: Run) -> None:
         f"[{style}]overlap with {overlap['checked_against']}: {overlap['tasks']} tasks, "
         f"{overlap['families']} families[/]"
     )
-    out.print(f"contract {report['contract'][:12]}, report {run.path / 'report.json'}")
+    out.print(f"contract {report['contract'][:12]}, report {folder / 'report.json'}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from types import TracebackType
 
 from rich.logging import RichHandler
@@ -21,11 +22,14 @@ _REFRESH_S = 0.25
 class EpisodeProgress:
     """Counts episodes on standard error; also the place where warnings show up."""
 
-    def __init__(self, total: int, run: Run, *, is_shown: bool) -> None:
+    def __init__(self, total: int, runs: Sequence[Run], *, is_shown: bool) -> None:
         self._console = console(stderr=True)
-        self._tasks = run.tasks()
+        self._tasks = [task for run in runs for task in run.tasks()]
         self._episodes = {
-            key: episode for key, episode in latest(run.episodes()).items() if not episode.is_broken
+            key: episode
+            for run in runs
+            for key, episode in latest(run.episodes()).items()
+            if not episode.is_broken
         }
         self._num_broken = 0
         self._next_refresh = 0.0

@@ -21,7 +21,7 @@ from practicum.evaluate.contract import evaluation_contract
 from practicum.evaluate.overlap import check_overlap
 from practicum.evaluate.report import latest, summarise
 from practicum.rewards.outcome import judge_outcome
-from practicum.rollout.play import Attempt, Limits, Table, play_many
+from practicum.rollout.play import Attempt, Limits, Slots, Table, play_many
 from practicum.store.run import Run
 
 Json = dict[str, Any]
@@ -103,9 +103,15 @@ def resume_run(evaluation: Evaluation, path: Path) -> Run:
 
 
 async def run_evaluation(
-    evaluation: Evaluation, run: Run, on_episode: Callable[[Episode], None]
+    evaluation: Evaluation,
+    run: Run,
+    on_episode: Callable[[Episode], None],
+    slots: Slots | None = None,
 ) -> Json:
-    """Play what is not on record yet, then write and return the report."""
+    """Play what is not on record yet, then write and return the report.
+
+    Evaluations that run beside each other share `slots`.
+    """
     config = evaluation.config
     done = {key for key, episode in latest(run.episodes()).items() if not episode.is_broken}
     todo = [
@@ -119,7 +125,7 @@ async def run_evaluation(
         evaluation.agent,
         judge_outcome,
         Limits(evaluation.max_turns, config.limits.turn_timeout_s, config.limits.answer_timeout_s),
-        max_concurrent=config.concurrency,
+        slots or Slots(config.concurrency),
     )
     with run.recording() as record:
 

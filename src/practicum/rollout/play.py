@@ -38,6 +38,20 @@ class Limits:
     """For one answer of the policy, its own retries included."""
 
 
+class Slots:
+    """How many episodes may be under way at once; tables can share them."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._free = asyncio.Semaphore(count)
+
+    async def __aenter__(self) -> None:
+        await self._free.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._free.release()
+
+
 @dataclass(frozen=True)
 class Table:
     """Where episodes are played: who plays what, judged how, within which limits."""
@@ -46,11 +60,7 @@ class Table:
     agent: Agent
     judge: RewardFn
     limits: Limits
-    max_concurrent: int = 16
-    slots: asyncio.Semaphore = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "slots", asyncio.Semaphore(self.max_concurrent))
+    slots: Slots = field(default_factory=lambda: Slots(16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +98,7 @@ async def play_many(
             on_episode(await play_episode(table, attempt))
 
     async with asyncio.TaskGroup() as workers:
-        for _ in range(table.max_concurrent):
+        for _ in range(table.slots.count):
             workers.create_task(work())
 
 
