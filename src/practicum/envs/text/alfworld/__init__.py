@@ -1,0 +1,1 @@
+"""ALFWorld: household tasks in words, in a built-in world or in TextWorld's engine."""

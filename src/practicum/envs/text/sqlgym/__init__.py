@@ -1,0 +1,1 @@
+"""SQLGym: answer questions about a SQLite database by writing SQL."""

@@ -1,0 +1,1 @@
+"""Questions with gold queries, written from the annotations of a generated database."""
