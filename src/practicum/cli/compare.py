@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from practicum.cli.output import JsonFlag, console, interval, percent, print_json
+from practicum.cli.output import JsonFlag, console, points, print_json
 
 
 def compare(
@@ -26,14 +26,14 @@ def compare(
         print_json(result)
         return
     out = console()
-    out.print(f"{run_b} minus {run_a}: [bold]{interval(result['difference'])}[/]")
+    out.print(f"{run_b} minus {run_a}: [bold]{points(result['difference'])}[/]")
     out.print(
         f"on {result['tasks']} common tasks: better on {result['better']}, worse on "
         f"{result['worse']}; p = {result['p_value']:.2g} ({result['test']})"
     )
     out.print(
         f"the smallest difference this panel could have shown (80 % power): "
-        f"{percent(result['minimum_detectable'])}"
+        f"{100 * result['minimum_detectable']:.1f} points"
     )
     if not result["contract_equal"]:
         parts = ", ".join(result["contract_differs_in"])

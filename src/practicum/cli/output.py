@@ -38,3 +38,9 @@ def interval(estimate: dict[str, Any]) -> str:
     return (
         f"{percent(estimate['mean'])} [{100 * estimate['low']:.1f}, {100 * estimate['high']:.1f}]"
     )
+
+
+def points(estimate: dict[str, Any]) -> str:
+    """Write a difference of two shares with its interval, in percentage points."""
+    low, high = 100 * estimate["low"], 100 * estimate["high"]
+    return f"{100 * estimate['mean']:+.1f} points [{low:+.1f}, {high:+.1f}]"
