@@ -15,6 +15,7 @@ from practicum.cli.compare import compare
 from practicum.cli.doctor import doctor
 from practicum.cli.envs import envs
 from practicum.cli.evaluate import evaluate
+from practicum.cli.serve import serve
 from practicum.cli.tasks import tasks
 from practicum.core.errors import ConfigError, PracticumError, StoreError
 
@@ -33,6 +34,7 @@ app.command("tasks")(tasks)
 app.command("check")(check)
 app.command("eval")(evaluate)
 app.command("compare")(compare)
+app.command("serve")(serve)
 app.command("doctor")(doctor)
 
 

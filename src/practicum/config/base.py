@@ -39,6 +39,14 @@ def read_config(
         raise ConfigError(_explain(cls, error)) from error
 
 
+def read_overrides(overrides: Sequence[str]) -> dict[str, Any]:
+    """Read `a.b=c` arguments that belong to no config."""
+    values: dict[str, Any] = {}
+    for override in overrides:
+        _apply_override(values, override)
+    return values
+
+
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ from practicum.rollout.play import Attempt, Limits, Slots, Table, play_many
 from practicum.store.run import Run
 
 Json = dict[str, Any]
+
+SERVER_TOKEN_VARIABLE = "PRACTICUM_SERVER_TOKEN"
+"""The bearer token of an environment server, if it wants one."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,8 @@ class Evaluation:
 
 def prepare(config: EvalConfig) -> Evaluation:
     """Look everything up; whatever does not exist or does not fit is a `ConfigError`."""
-    if config.server is not None:
-        raise ConfigError("environment servers cannot be played against yet: leave --server away")
     action_format = get_format(config.format)
-    environment = registry.load_env(config.env, **config.options)
+    environment = _environment(config)
     panel = _panel(environment, config)
     sampling = Sampling(
         config.sampling.temperature, config.sampling.top_p, config.sampling.max_tokens
@@ -146,6 +148,15 @@ async def run_evaluation(
     }
     run.write_report(report)
     return report
+
+
+def _environment(config: EvalConfig) -> Environment:
+    if config.server is None:
+        return registry.load_env(config.env, **config.options)
+    from practicum.envs.http.remote import create
+
+    token = os.environ.get(SERVER_TOKEN_VARIABLE)
+    return create(config.server, config.env, token=token, options=config.options)
 
 
 def _panel(environment: Environment, config: EvalConfig) -> Panel:

@@ -1,0 +1,1 @@
+"""Environments over the wire: one client for every server, one server for every environment."""
