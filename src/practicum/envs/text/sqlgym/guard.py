@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import resource
 import sys
 from collections.abc import Mapping
@@ -24,6 +25,9 @@ Reply = dict[str, Any]
 
 def main() -> None:
     """Answer requests until the input ends."""
+    # The parent reads the error output only after this process has ended: a warning more than
+    # the pipe holds must be lost, not waited for.
+    os.set_blocking(sys.stderr.fileno(), False)
     images: dict[str, bytes] = {}
     for line in sys.stdin.buffer:
         request = json.loads(line)

@@ -139,7 +139,8 @@ class Reader:
 
     def _fetch(self, cursor: sqlite3.Cursor) -> Iterator[Row]:
         try:
-            yield from cursor
+            for row in cursor:  # noqa: UP028 - `yield from` would close the cursor, too late
+                yield row
         except _QUERY_ERRORS as error:
             raise self._explain(error) from error
 

@@ -1,0 +1,1 @@
+"""BabyAI: follow an instruction in a grid of rooms, seen from within."""
