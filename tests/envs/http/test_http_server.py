@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from envs.http.fault_proxy import QUICK
 from envs.http.gallery import Gallery
+from support import require
 
 from practicum.core.env import StepResult
 from practicum.core.errors import ConfigError, EnvError
@@ -21,6 +22,7 @@ from practicum.envs.contract import transcript
 from practicum.envs.http.app import DialectName, Terms
 from practicum.envs.http.remote import Address, create
 from practicum.envs.http.server import running, serve
+from practicum.envs.http.taskbook import TaskBook
 
 TEXTCRAFT = registry.load_env("textcraft")
 ENVS = {"textcraft": TEXTCRAFT}
@@ -381,3 +383,10 @@ async def test_an_index_can_be_played_on_our_server_too() -> None:
         await remote.aclose()
     goal = TEXTCRAFT.panel("legacy").tasks[3].data["goal"].replace("_", " ")
     assert first.text.endswith(f"Goal: craft {goal}.")
+
+
+def test_an_environment_with_numbers_of_its_own_is_asked_for_them() -> None:
+    require("minigrid", "pip install 'practicum[babyai]'")
+    book = TaskBook(registry.load_env("babyai"))
+    task = book.at(85, wraps=False)
+    assert (task.data["seed"], task.difficulty) == (2, book.at(5, wraps=False).difficulty)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from practicum.core.env import Environment
 from practicum.core.errors import ConfigError, EnvError
@@ -11,8 +11,18 @@ from practicum.core.task import Task
 from practicum.envs.http import wire
 
 INDEX_PANELS = ("legacy", "all")
-"""Where an index points, the first that there is; else train, dev and test in a row."""
+"""Where an index points, the first that there is; else train, dev and test in a row. An
+environment that is `Numbered` says itself."""
 SPLITS = ("train", "dev", "test")
+
+
+@runtime_checkable
+class Numbered(Protocol):
+    """An environment whose tasks have had numbers since before it had panels."""
+
+    def agentgym_task(self, data_idx: int) -> Task:
+        """Make the task that AgentGym means by an index."""
+        ...
 
 
 class TaskBook:
@@ -64,6 +74,8 @@ class TaskBook:
 
     def at(self, index: int, *, wraps: bool) -> Task:
         """The task at an index; past the end AgentGym's TextCraft begins anew."""
+        if isinstance(self._environment, Numbered) and index >= 0:
+            return self._environment.agentgym_task(index)
         tasks = self.by_index
         if wraps:
             index %= len(tasks)

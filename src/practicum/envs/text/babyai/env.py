@@ -128,6 +128,10 @@ class BabyAI:
         """Open one episode; it holds nothing that needs releasing."""
         yield BabyAIEnv(task, has_images=self._has_images)
 
+    def agentgym_task(self, data_idx: int) -> Task:
+        """Make the task of AgentGym's numbering, for its clients."""
+        return tasks.make_agentgym_task(data_idx)
+
     async def aclose(self) -> None:
         """Release nothing."""
 
