@@ -26,6 +26,26 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Fill in the marked places."""
+    return markdown.replace("<!-- generated: environments -->", environments_table())
+
+
+def environments_table() -> str:
+    """What every installed environment says of itself."""
+    from practicum.envs import registry
+
+    rows = ["| id | what | horizon | panels |", "| --- | --- | --- | --- |"]
+    for entry in registry.entries().values():
+        if entry.missing():
+            rows.append(f"| `{entry.id}` | {entry.summary} | not installed here | |")
+            continue
+        env = registry.load_env(entry.id)
+        panels = ", ".join(f"{name} {len(env.panel(name))}" for name in env.panel_names())
+        rows.append(f"| `{entry.id}` | {entry.summary} | {env.max_turns} | {panels} |")
+    return "\n".join(rows)
+
+
 def commands_page() -> str:
     """Every command's help."""
     from practicum.cli.main import app

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import require
+from support import require, require_program
 
 from practicum.agents.formats import FORMATS
 from practicum.config.base import read_config
@@ -21,6 +21,8 @@ def require_env(env_id: str) -> None:
     entry = registry.entries()[env_id]
     for module in entry.modules:
         require(module, entry.install)
+    for program in entry.programs:
+        require_program(program, entry.install)
 
 
 @every_env

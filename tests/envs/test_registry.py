@@ -10,9 +10,13 @@ def test_an_option_the_factory_does_not_take_is_an_error() -> None:
 
 
 def test_a_missing_module_names_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = registry.Entry("ghost", "ghost:create", "g", ("no_such_module",), "pip install ghost")
+    entry = registry.Entry(
+        "ghost", "ghost:create", "g", ("no_such_module",), ("no-such-program",), "pip install ghost"
+    )
     monkeypatch.setattr(registry, "_BUILT_IN", (entry,))
-    with pytest.raises(ConfigError, match="needs no_such_module, not installed: pip install ghost"):
+    with pytest.raises(
+        ConfigError, match="needs no_such_module, no-such-program, not installed: pip"
+    ):
         registry.load_env("ghost")
 
 

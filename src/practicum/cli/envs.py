@@ -38,7 +38,7 @@ def _describe(entry: Any) -> dict[str, Any]:
     return {
         "id": entry.id,
         "summary": entry.summary,
-        "transports": ["in-process"],
+        "transports": ["in-process", "http", "websocket"],
         "installed": not missing,
         "install": entry.install,
         "panels": panels,

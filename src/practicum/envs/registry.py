@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,12 +33,16 @@ class Entry:
     summary: str
     modules: tuple[str, ...] = ()
     """Importable modules it cannot do without."""
+    programs: tuple[str, ...] = ()
+    """Programs it cannot do without."""
     install: str = ""
     """The line to type when they are missing."""
 
     def missing(self) -> tuple[str, ...]:
-        """Modules that are not installed."""
-        return tuple(name for name in self.modules if find_spec(name) is None)
+        """Modules and programs that are not installed."""
+        modules = (name for name in self.modules if find_spec(name) is None)
+        programs = (name for name in self.programs if shutil.which(name) is None)
+        return (*modules, *programs)
 
 
 _BUILT_IN = (
