@@ -8,6 +8,8 @@ from importlib.util import find_spec
 
 import pytest
 
+from practicum.envs import registry
+
 
 def require(module: str, install: str) -> None:
     """Skip a user's run when an optional module is missing; in CI that is a failure."""
@@ -19,6 +21,15 @@ def require_program(program: str, install: str) -> None:
     """Skip a user's run when a program is missing; in CI that is a failure."""
     if shutil.which(program) is None:
         _missing(f"{program} is not installed: {install}")
+
+
+def require_env(env_id: str) -> None:
+    """Require what an environment needs."""
+    entry = registry.entries()[env_id]
+    for module in entry.modules:
+        require(module, entry.install)
+    for program in entry.programs:
+        require_program(program, entry.install)
 
 
 def _missing(message: str) -> None:

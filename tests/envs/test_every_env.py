@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import require, require_program
+from support import require_env
 
 from practicum.agents.formats import FORMATS
 from practicum.config.base import read_config
@@ -15,14 +15,6 @@ from practicum.envs.contract import check_env
 from practicum.evaluate import runner
 
 every_env = pytest.mark.parametrize("env_id", registry.entries())
-
-
-def require_env(env_id: str) -> None:
-    entry = registry.entries()[env_id]
-    for module in entry.modules:
-        require(module, entry.install)
-    for program in entry.programs:
-        require_program(program, entry.install)
 
 
 @every_env
