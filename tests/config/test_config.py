@@ -35,7 +35,7 @@ def test_overrides_come_last_and_reach_nested_keys() -> None:
         ("samples.x=1", "samples: input should be"),
         ("=1", "must read key=value"),
         ("a=[1", "not valid YAML"),
-        ("zzz=1", "known: env, policy"),
+        ("zzz=1", "known: env, options, policy"),
     ],
 )
 def test_bad_settings_say_what_is_wrong(override: str, words: str) -> None:
