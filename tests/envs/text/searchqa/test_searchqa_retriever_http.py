@@ -20,7 +20,7 @@ from practicum.core.retry import Backoff
 from practicum.envs.contract import transcript
 from practicum.envs.text.searchqa.env import create
 from practicum.envs.text.searchqa.lands.passages import load_passages
-from practicum.envs.text.searchqa.retriever import Bm25Index, Document
+from practicum.envs.text.searchqa.retriever import PassageIndex, Document
 from practicum.envs.text.searchqa.retriever_http import HttpRetriever
 from practicum.envs.text.searchqa.tasks import PANELS
 
@@ -246,7 +246,7 @@ def test_an_address_without_a_scheme_is_a_config_error() -> None:
 
 async def test_the_expert_wins_through_a_service(tmp_path: Path) -> None:
     require("bm25s", "pip install 'practicum[searchqa]'")
-    index = Bm25Index(load_passages())
+    index = PassageIndex(load_passages())
 
     async def handle(request: web.Request) -> web.Response:
         wanted = await request.json()

@@ -1,7 +1,6 @@
 """Finding passages: what a retriever is, and BM25 over passages held in memory.
 
-BM25 is `bm25s` with Lucene's formula and the constants of Pyserini, which Search-R1 uses.
-Equal scores are ordered by position in the collection, so a query has one result everywhere.
+Search-R1 uses BM25 with Lucene's formula and Pyserini's constants, and so does this.
 """
 
 from __future__ import annotations
@@ -12,16 +11,13 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Protocol
 
 from practicum.core.errors import ConfigError
+from practicum.envs.text.bm25 import Bm25Index
 
 INSTALL = "pip install 'practicum[searchqa]'"
 
-_K1 = 0.9
-_B = 0.4
-_NUM_DECIMALS = 9
-"""Of scores; differences below that are rounding of the machine and count as ties."""
 _MAX_INLINE_PASSAGES = 20_000
 """A search over more passages would hold up other episodes, so it runs in a thread."""
 _WORD = re.compile(r"\w+")
@@ -57,46 +53,24 @@ class Retriever(Protocol):
         ...
 
 
-class Bm25Index:
+class PassageIndex:
     """An immutable index over passages. Blocking and safe to use from many threads."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
-        from bm25s import BM25
-        from bm25s.tokenization import Tokenized
-
         self.documents = documents
-        texts = [_words(f"{document.title} {document.text}") for document in documents]
-        # Not bm25s' own vocabulary: it numbers words in set order.
-        words = sorted({word for text in texts for word in text})
-        self._word_ids = {word: i for i, word in enumerate(words)}
-        self._engine: Any = BM25(k1=_K1, b=_B, method="lucene", dtype="float64", backend="numpy")
-        ids = [[self._word_ids[word] for word in text] for text in texts]
-        self._engine.index(Tokenized(ids, dict(self._word_ids)), show_progress=False)
+        self._index = Bm25Index([_words(f"{d.title} {d.text}") for d in documents])
 
     def search(self, query: str, k: int) -> list[Document]:
         """Find up to `k` passages that share a word with the query."""
-        import numpy as np
-
-        ids = [self._word_ids[word] for word in _words(query) if word in self._word_ids]
-        if not ids:
-            return []
-        scores = np.round(self._engine.get_scores_from_ids(ids), _NUM_DECIMALS)
-        found = np.flatnonzero(scores > 0)
-        if len(found) > k:
-            least = np.partition(scores[found], len(found) - k)[len(found) - k]
-            found = found[scores[found] >= least]
-        best = found[np.argsort(-scores[found], kind="stable")][:k]
-        return [self.documents[i] for i in best]
+        return [self.documents[row] for row in self._index.search(_words(query), k)]
 
 
 class Bm25Retriever:
     """BM25 over documents that are loaded, and indexed, at the first search."""
 
     def __init__(self, load: Callable[[], Sequence[Document]]) -> None:
-        if find_spec("bm25s") is None:
-            raise ConfigError(f"SearchQA's search engine bm25s is not installed: {INSTALL}")
         self._load = load
-        self._index: Bm25Index | None = None
+        self._index: PassageIndex | None = None
         # Held while building: two episodes that search first must not build two indexes.
         self._building = threading.Lock()
 
@@ -112,10 +86,13 @@ class Bm25Retriever:
     async def aclose(self) -> None:
         """Release nothing."""
 
-    def _build(self) -> Bm25Index:
+    def _build(self) -> PassageIndex:
+        # Looked for at the first search: who plays on a server needs no engine here.
+        if find_spec("bm25s") is None:
+            raise ConfigError(f"SearchQA's search engine bm25s is not installed: {INSTALL}")
         with self._building:
             if self._index is None:
-                self._index = Bm25Index(self._load())
+                self._index = PassageIndex(self._load())
             return self._index
 
 

@@ -1,14 +1,15 @@
 """BM25 search over product texts, tuned as WebShop's Lucene index is.
 
-`bm25s` scores (Lucene's variant, k1 0.9, b 0.4); the analysis is that of Lucene's English
-analyser: lower case, possessives off, stop words out, Porter stems. Equal scores are
-ordered by place in the catalogue, so a query has one answer everywhere.
+The analysis is that of Lucene's English analyser: lower case, possessives off, stop words
+out, Porter stems.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+
+from practicum.envs.text.bm25 import Bm25Index
 
 MAX_RESULTS = 50
 
@@ -17,7 +18,6 @@ _STOP_WORDS = frozenset(
     "a an and are as at be but by for if in into is it no not of on or such that the their "
     "then there these they this to was will with".split()
 )
-_SCORE_DIGITS = 6
 
 
 def tokenize(text: str) -> list[str]:
@@ -36,34 +36,11 @@ class SearchIndex:
     """An immutable index; searching changes nothing."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        import bm25s
-
-        self._size = len(texts)
-        documents = [tokenize(text) for text in texts]
-        # In order of appearance: the library's own vocabulary follows the order of a set.
-        self._ids = _number(word for document in documents for word in document)
-        self._scorer = bm25s.BM25(method="lucene", k1=0.9, b=0.4, dtype="float64")
-        rows = [[self._ids[word] for word in document] for document in documents]
-        self._scorer.index((rows, self._ids), create_empty_token=False, show_progress=False)
+        self._index = Bm25Index([tokenize(text) for text in texts])
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._index)
 
     def search(self, keywords: str, limit: int = MAX_RESULTS) -> list[int]:
         """Rows of the documents that match, best first."""
-        import numpy as np
-
-        words = [word for word in tokenize(keywords) if word in self._ids]
-        if not words:
-            return []
-        # Rounded, so that the last bit of a platform's logarithm orders nothing.
-        scores = np.round(self._scorer.get_scores(words), _SCORE_DIGITS)
-        best = np.argsort(-scores, kind="stable")[:limit]
-        return [int(row) for row in best if scores[row] > 0]
-
-
-def _number(words: Iterable[str]) -> dict[str, int]:
-    numbers: dict[str, int] = {}
-    for word in words:
-        numbers.setdefault(word, len(numbers))
-    return numbers
+        return self._index.search(tokenize(keywords), limit)
