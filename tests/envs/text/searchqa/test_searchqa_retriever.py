@@ -13,7 +13,7 @@ from practicum.core.canonical import content_hash
 from practicum.core.errors import ConfigError
 from practicum.envs.text.searchqa import retriever as retriever_module
 from practicum.envs.text.searchqa.lands.passages import load_passages
-from practicum.envs.text.searchqa.retriever import PassageIndex, Bm25Retriever, Document
+from practicum.envs.text.searchqa.retriever import Bm25Retriever, Document, PassageIndex
 from practicum.envs.text.searchqa.tasks import PANELS
 
 PINNED_RESULTS_SHA256 = "c44cabd808034924412e3db8df0cbcc12f9bd9127b76a471d2501d54eb6c6148"

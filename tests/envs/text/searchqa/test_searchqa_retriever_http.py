@@ -20,7 +20,7 @@ from practicum.core.retry import Backoff
 from practicum.envs.contract import transcript
 from practicum.envs.text.searchqa.env import create
 from practicum.envs.text.searchqa.lands.passages import load_passages
-from practicum.envs.text.searchqa.retriever import PassageIndex, Document
+from practicum.envs.text.searchqa.retriever import Document, PassageIndex
 from practicum.envs.text.searchqa.retriever_http import HttpRetriever
 from practicum.envs.text.searchqa.tasks import PANELS
 
