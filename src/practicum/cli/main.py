@@ -57,7 +57,9 @@ def main(argv: list[str] | None = None) -> int:
             _complain(error.format_message())
             return BAD_INPUT
         raise
-    return result if isinstance(result, int) else 0
+    if not isinstance(result, int):
+        return 0
+    return result if result in (0, FAILED, BAD_INPUT) else FAILED  # typer says 130 for Ctrl-C
 
 
 def run() -> None:

@@ -61,6 +61,14 @@ _BUILT_IN = (
         install="pip install 'practicum[babyai]'",
     ),
     Entry(
+        "sciworld",
+        "practicum.envs.text.sciworld.env:create",
+        "do school science experiments in a simulated house",
+        modules=("scienceworld", "py4j"),
+        programs=("java",),
+        install="pip install 'practicum[sciworld]' && apt-get install default-jre-headless",
+    ),
+    Entry(
         "alfworld",
         "practicum.envs.text.alfworld.env:create",
         "do household tasks in ALFWorld's language",

@@ -1,0 +1,1 @@
+"""ScienceWorld: elementary-school science experiments in a simulated house."""
