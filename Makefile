@@ -38,6 +38,7 @@ lint: .venv/.dev
 
 bench: .venv/.dev
 	.venv/bin/python benchmarks/textcraft.py
+	.venv/bin/python benchmarks/envs.py
 	benchmarks/run_rollout
 
 docs: .venv/.dev

@@ -35,8 +35,8 @@ from practicum.envs.http.remote import create
 AGENTGYM_MS = {"textcraft": 3.73, "babyai": 6.7, "sciworld": 300.0}
 """Client and server for TextCraft; the server alone is 1.7 there, and the others' figures."""
 GOALS = {"in-process": {"textcraft": 100, "sciworld": 20}, "wire": {"textcraft": 5}}
-NUM_EPISODES = {"sciworld": 2}
-"""Under way at once where not sixteen: a JVM serves few."""
+WARM_UP_S = {"sciworld": 30.0}
+"""Played before the clock starts: a JVM takes half a minute to get fast, and then stays up."""
 TRANSPORTS: tuple[tuple[str, DialectName], ...] = (("http", "agentgym"), ("websocket", "native"))
 
 SERVE = """
@@ -129,7 +129,10 @@ async def plans(environment: Environment, count: int) -> list[tuple[Task, list[s
 
 
 async def measure(
-    environment: Environment, played: list[tuple[Task, list[str]]], seconds: float
+    environment: Environment,
+    played: list[tuple[Task, list[str]]],
+    seconds: float,
+    warm_up_s: float,
 ) -> tuple[int, float]:
     """Play the plans again and again; count steps and the CPU time spent stepping."""
 
@@ -148,7 +151,10 @@ async def measure(
             )
             return time.process_time() - here_s + spent_s(below) - below_s
 
+    warm_s = time.monotonic() + warm_up_s
     await play_all([])  # indices are built and connections made on first use
+    while time.monotonic() < warm_s:
+        await play_all([])
     below, num_rounds, total_s = family(), 0, 0.0
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s or num_rounds == 0:
@@ -160,20 +166,20 @@ async def measure(
 async def costs(env_id: str, seconds: float) -> list[Cost]:
     """Measure one environment over all transports."""
     environment = registry.load_env(env_id)
-    played = await plans(environment, NUM_EPISODES.get(env_id, 16))
-    theirs = AGENTGYM_MS.get(env_id)
+    played = await plans(environment, 16)
+    theirs, warm_up_s = AGENTGYM_MS.get(env_id), WARM_UP_S.get(env_id, 0.0)
     found = []
 
     async def add(name: str, measured: Awaitable[tuple[int, float]]) -> None:
         num_steps, total_s = await measured
         found.append(Cost(env_id, name, num_steps, 1000 * total_s / num_steps, theirs))
 
-    await add("in-process", measure(environment, played, seconds))
+    await add("in-process", measure(environment, played, seconds, warm_up_s))
     await environment.aclose()
     for name, dialect in TRANSPORTS:
         async with served(env_id, dialect) as url:
             remote = create(url, env_id)
-            await add(name, measure(remote, played, seconds))
+            await add(name, measure(remote, played, seconds, warm_up_s))
             await remote.aclose()
     return found
 

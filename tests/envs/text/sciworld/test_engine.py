@@ -40,7 +40,7 @@ async def texts_of(environment: SciWorld, task: Task) -> list[str]:
 
 
 async def test_episodes_in_one_process_do_not_mix_turn_by_turn(sciworld: SciWorld) -> None:
-    tasks = some_short(sciworld, 8)
+    tasks = some_short(sciworld, 6)
     alone = {task.id: await texts_of(sciworld, task) for task in tasks}
     twice = [*tasks, *tasks]
     beside = await asyncio.gather(*(texts_of(sciworld, task) for task in twice))

@@ -2,8 +2,8 @@
 
 From each task and each of the engine's own splits, a few variations at even distances are
 solved by the engine, and its path is played back. Kept is what ends with a full score
-within the horizon. It takes half an hour or more; a test rebuilds some of the tasks and
-compares them with the shipped files.
+within the horizon; of 768 paths 763 end so, 39 of them too late. It takes half an
+hour or more; a test rebuilds some of the tasks and compares them with the shipped files.
 """
 
 from __future__ import annotations
