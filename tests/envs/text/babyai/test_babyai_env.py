@@ -21,11 +21,6 @@ from practicum.envs.text.babyai.expert import make_plan, play_expertly
 from practicum.envs.text.babyai.tasks import make_task
 
 
-async def test_every_promise_is_kept() -> None:
-    broken = [result for result in await check_env(create()) if not result.is_kept]
-    assert broken == []
-
-
 async def test_every_promise_is_kept_with_pictures() -> None:
     broken = [result for result in await check_env(create(images=True)) if not result.is_kept]
     assert broken == []

@@ -33,11 +33,6 @@ async def play(environment: SqlGym, task: Task, *actions: str) -> list[StepResul
         return [await env.step(Action(text)) for text in actions]
 
 
-async def test_every_promise_is_kept(sqlgym: SqlGym) -> None:
-    broken = [result for result in await check_env(sqlgym) if not result.is_kept]
-    assert broken == []
-
-
 async def test_every_promise_is_kept_in_one_turn(single_turn: SqlGym) -> None:
     broken = [result for result in await check_env(single_turn) if not result.is_kept]
     assert broken == []
