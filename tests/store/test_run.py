@@ -151,6 +151,12 @@ def test_an_existing_folder_is_left_alone(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
+def test_a_place_where_no_folder_can_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ConfigError, match=r"cannot make a run folder at .*Not a directory"):
+        new_run(tmp_path / "file" / "run")
+
+
 def test_an_empty_folder_can_be_used(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     assert new_run(tmp_path / "run").tasks() == [TASK]

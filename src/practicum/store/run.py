@@ -52,7 +52,10 @@ class Run:
             raise ConfigError(f"{path} exists already: choose another --out, or --resume {path}")
         header = {"format": "practicum-run", "version": RUN_VERSION, "kind": kind, **config}
         draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-        draft.mkdir(parents=True)
+        try:
+            draft.mkdir(parents=True)
+        except OSError as error:
+            raise ConfigError(f"cannot make a run folder at {path}: {error.strerror}") from error
         try:
             writer = TASKS.append_to(draft / "tasks.jsonl")
             for task in tasks:
