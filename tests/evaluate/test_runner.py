@@ -225,6 +225,8 @@ def test_overlap_follows_what_a_checkpoint_says(tmp_path: Path) -> None:
         ({"panel": "test"}, False),
         ({"max_tasks": 9}, False),
         ({"limits": {"max_turns": 20}}, False),
+        ({"limits": {"max_repeated_refusals": 3}}, False),
+        ({"limits": {"max_repeated_refusals": None}}, True),
         ({"sampling": {"temperature": 0.5}}, False),
     ],
 )
@@ -260,6 +262,19 @@ def test_different_contracts_are_not_compared_unless_told_to(tmp_path: Path) -> 
     result = compare_runs(tmp_path / "a", tmp_path / "b", allow_other_contract=True)
     assert result["contract_equal"] is False
     assert result["contract_differs_in"] == ["prompt", "parser"]
+
+
+def test_ending_stuck_episodes_is_counted_and_part_of_the_contract(tmp_path: Path) -> None:
+    free = evaluate(tmp_path / "a", policy="random", panel="train")
+    cut = evaluate(
+        tmp_path / "b", policy="random", panel="train", limits={"max_repeated_refusals": 2}
+    )
+    assert "repeated-refusal" not in free["stops"]
+    assert cut["stops"]["repeated-refusal"] > 0
+    assert sum(cut["stops"].values()) == cut["episodes"] == free["episodes"]
+    assert cut["turns"]["mean"] < free["turns"]["mean"]
+    with pytest.raises(ConfigError, match="limits differ"):
+        compare_runs(tmp_path / "a", tmp_path / "b")
 
 
 def test_runs_without_a_common_task_are_not_compared(tmp_path: Path) -> None:

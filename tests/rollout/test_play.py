@@ -157,6 +157,74 @@ async def test_a_format_error_is_feedback_and_costs_a_turn() -> None:
     assert episode.reward == Reward(1.0, True)
 
 
+class Says:
+    """An agent that gives its lines in turn; `?…` is an answer no action can be read from."""
+
+    system = "Count."
+
+    def __init__(self, *lines: str) -> None:
+        self._lines = lines
+
+    async def act(self, situation: Situation) -> Act:
+        text = self._lines[len(situation.history)]
+        if text.startswith("?"):
+            return Act(Completion(text), None, FormatError(FormatErrorKind.NO_ACTION, "What?"))
+        thought = f"Thought {len(situation.history)}. "
+        return Act(Completion(thought + text), Action(text))
+
+
+class RefusingWorld(CountingWorld):
+    """Refuses every action but `next`."""
+
+    @asynccontextmanager
+    async def open(self, task: Task) -> AsyncIterator[CountingEnv]:
+        class RefusingEnv(CountingEnv):
+            async def step(self, action: Action) -> StepResult:
+                if action.text == "next":
+                    return await super().step(action)
+                return StepResult(Observation("No."), is_refused=True)
+
+        async with super().open(task):
+            yield RefusingEnv(self)
+
+
+async def play_lines(*lines: str, limit: int | None) -> Episode:
+    limits = Limits(len(lines), max_repeated_refusals=limit)
+    table = Table(RefusingWorld(), Says(*lines), judge_outcome, limits)
+    return await play_episode(table, Attempt(TASK))
+
+
+async def test_repeating_a_refused_action_ends_the_episode_whatever_the_thought() -> None:
+    episode = await play_lines("next", "fly", "fly", "fly", "next", "next", limit=3)
+    assert episode.stop == StopReason.REPEATED_REFUSAL
+    assert episode.reward == Reward(0.0, False)
+    assert len(episode.turns) == 4
+    assert episode.final == Observation("No.")
+
+
+async def test_repeating_an_unreadable_answer_ends_the_episode() -> None:
+    episode = await play_lines("?a", "?b", "?b", "next", limit=2)
+    assert episode.stop == StopReason.REPEATED_REFUSAL
+    assert [turn.completion.text for turn in episode.turns] == ["?a", "?b", "?b"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("fly", "run", "fly", "run", "next", "next", "next"),  # never the same twice in a row
+        ("fly", "next", "fly", "next", "next"),  # something worked in between
+        ("next", "next", "next"),  # repeating what works is no fault
+        ("fly", "?fly", "fly", "next", "next", "next"),  # an answer is not an action
+    ],
+)
+async def test_other_episodes_go_on(lines: tuple[str, ...]) -> None:
+    assert (await play_lines(*lines, limit=2)).stop == StopReason.DONE
+
+
+async def test_without_the_limit_a_refused_action_can_be_repeated_for_ever() -> None:
+    assert (await play_lines("fly", "fly", "fly", limit=None)).stop == StopReason.TURN_LIMIT
+
+
 async def test_a_full_context_cuts_the_episode_short() -> None:
     episode = await play(CountingWorld(), Steady(turn2=Completion("", finish="context")))
     assert episode.stop == StopReason.CONTEXT_LIMIT

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,6 +25,7 @@ from practicum.core.errors import ConfigError, ErrorInfo, StoreError
 from practicum.core.message import Action, Image, Observation
 from practicum.core.reward import Reward
 from practicum.core.task import Task
+from practicum.store.codec import episode_from_json, episode_to_json
 from practicum.store.run import Run
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -91,6 +95,59 @@ def test_any_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory,
     assert next(run.episodes()).turns[0].completion.text == text
 
 
+ids = st.lists(st.integers(0, 200_000), max_size=4).map(tuple)
+
+
+@st.composite
+def completions(draw: st.DrawFn) -> list[Completion]:
+    """Conversations that mostly grow at their end, but need not: ids, some or none of them."""
+    said: list[Completion] = []
+    for _ in range(draw(st.integers(0, 5))):
+        last = said[-1] if said else Completion("")
+        so_far = (last.prompt_token_ids or ()) + (last.token_ids or ())
+        prompt = draw(st.one_of(st.none(), ids, ids.map(so_far.__add__), ids.map(so_far.__add__)))
+        token_ids = draw(st.one_of(st.none(), ids, ids))
+        logprobs = draw(
+            st.one_of(
+                st.none(),
+                st.lists(st.floats(-200, 0, width=32), max_size=4).map(tuple),
+                st.lists(st.floats(-200, 0), max_size=4).map(tuple),
+            )
+        )
+        said.append(Completion("x", "stop", prompt, token_ids, logprobs))
+    return said
+
+
+@given(said=completions())
+def test_token_ids_and_log_probabilities_come_back_exactly(said: list[Completion]) -> None:
+    turns = tuple(Turn(Observation(""), completion, Action("a")) for completion in said)
+    episode = replace(make_episode(), turns=turns)
+    row = json.loads(json.dumps(episode_to_json(episode, lambda _: None)))
+    again = episode_from_json(row, lambda *_: Image(b""))
+    assert again == episode
+    assert [repr(t.completion.logprobs) for t in again.turns] == [repr(c.logprobs) for c in said]
+
+
+def test_a_prompt_that_goes_on_from_the_last_turn_is_written_once() -> None:
+    prompt, turns = tuple(range(300)), []
+    for turn in range(20):
+        completion = Completion("x", "stop", prompt, (7,) * 30, (-0.5,) * 30)
+        turns.append(Turn(Observation(f"{turn}"), completion, Action("a")))
+        prompt += (7,) * 30 + (1, 2, 3)
+    row = episode_to_json(replace(make_episode(), turns=tuple(turns)), lambda _: None)
+    said = [turn["completion"] for turn in row["turns"]]
+    assert said[0]["prompt_token_ids"] == list(range(300))
+    assert all(c["prompt_new_ids"] == [1, 2, 3] for c in said[1:])
+    assert all("prompt_token_ids" not in c for c in said[1:])
+
+
+def test_new_ids_that_follow_nothing_are_an_error() -> None:
+    row = episode_to_json(make_episode(), lambda _: None)
+    row["turns"][0]["completion"] = {"text": "x", "prompt_new_ids": [1]}
+    with pytest.raises(StoreError, match="prompt_new_ids go on from a turn without token ids"):
+        episode_from_json(row, lambda *_: Image(b""))
+
+
 def test_half_a_surrogate_pair_comes_back_as_it_was(tmp_path: Path) -> None:
     run = new_run(tmp_path / "run")
     with run.recording() as record:
@@ -141,6 +198,59 @@ def test_two_writers_do_not_share_a_folder(tmp_path: Path) -> None:
         Run.open(run.path).recording(),
     ):
         pass
+
+
+def test_episodes_and_measurements_are_written_side_by_side(tmp_path: Path) -> None:
+    run = new_run(tmp_path / "run")
+    with run.measuring() as measure:
+        with run.recording() as record:
+            record(make_episode(0))
+            measure({"update": 0, "reward/mean": 0.1, "error/env/timeout": 2})
+        with pytest.raises(StoreError, match="another process"), Run.open(run.path).recording():
+            pass
+        measure({"update": 1, "reward/mean": 1 / 3})
+    with Run.open(run.path).measuring() as measure:
+        measure({"update": 1, "eval/success": 0.5})
+    assert list(run.episodes()) == [make_episode(0)]
+    assert list(run.metrics()) == [
+        {"update": 0, "reward/mean": 0.1, "error/env/timeout": 2},
+        {"update": 1, "reward/mean": 1 / 3},
+        {"update": 1, "eval/success": 0.5},
+    ]
+
+
+def test_a_refused_writer_leaves_the_lock_to_its_holder(tmp_path: Path) -> None:
+    run, other = new_run(tmp_path / "run"), Run.open(tmp_path / "run")
+    with run.recording():
+        for _ in range(2):
+            with pytest.raises(StoreError, match="another process"), other.measuring():
+                pass
+    with other.measuring() as measure:
+        measure({"update": 0})
+
+
+@pytest.mark.parametrize(
+    ("metrics", "complaint"),
+    [
+        ({"update": 3, "loss/policy": float("nan")}, "loss/policy of update 3 is nan"),
+        ({"update": 3, "grad/norm": float("inf")}, "grad/norm of update 3 is inf"),
+        ({"update": 3, "reward mean": 1.0}, "'reward mean' is no metric name"),
+        ({"update": 3, "/reward": 1.0}, "'/reward' is no metric name"),
+        ({"update": 3, "reward/mean": "high"}, "reward/mean of update 3 is 'high'"),
+        ({"update": 3, "reward/mean": True}, "a metric is a number"),
+        ({"reward/mean": 1.0}, "needs the number of its update, and got None"),
+        ({"update": 1.0}, "needs the number of its update, and got 1.0"),
+    ],
+)
+def test_what_is_no_measurement_is_refused(
+    tmp_path: Path, metrics: dict[str, Any], complaint: str
+) -> None:
+    run = new_run(tmp_path / "run")
+    with run.measuring() as measure:
+        with pytest.raises(StoreError, match=re.escape(complaint)):
+            measure(metrics)
+        measure({"update": 4})
+    assert list(run.metrics()) == [{"update": 4}]
 
 
 def test_an_existing_folder_is_left_alone(tmp_path: Path) -> None:

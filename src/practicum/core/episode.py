@@ -72,6 +72,7 @@ class StopReason(StrEnum):
     DONE = "done"
     TURN_LIMIT = "turn-limit"
     CONTEXT_LIMIT = "context-limit"
+    REPEATED_REFUSAL = "repeated-refusal"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,15 +25,19 @@ def evaluation_contract(
     system: str,
     action_format: ActionFormat,
     max_turns: int,
+    max_repeated_refusals: int | None,
     sampling: Sampling,
 ) -> dict[str, Any]:
     """Write the contract, its hash included."""
+    limits = {"max_turns": max_turns}
+    if max_repeated_refusals is not None:  # unset, contracts keep the hash they always had
+        limits["max_repeated_refusals"] = max_repeated_refusals
     parts: dict[str, Any] = {
         "env": {"id": environment.id, "options": dict(options)},
         "panel": panel.hash,
         "prompt": content_hash(system),
         "parser": action_format.fingerprint(environment.commands),
-        "limits": {"max_turns": max_turns},
+        "limits": limits,
         "sampling": asdict(sampling),
     }
     return {**parts, "hash": content_hash(parts)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -36,6 +36,8 @@ class Limits:
     """For one call of the environment: opening, starting, a step, closing."""
     answer_timeout_s: float = 600.0
     """For one answer of the policy, its own retries included."""
+    max_repeated_refusals: int | None = None
+    """Ends an episode in which one action was refused that many times in a row; None: never."""
 
 
 class Slots:
@@ -156,26 +158,45 @@ async def _play(table: Table, attempt: Attempt, env: Env, recorder: _Recorder) -
                 Turn(observation, act.completion, None, act.format_error),
                 Observation(act.format_error.feedback),
             )
-            continue
-        assert act.action is not None
-        result = await _guard(
-            env.step(act.action), EnvError, f"step {turn + 1}", limits.turn_timeout_s
-        )
-        recorder.add(
-            Turn(
-                observation,
-                act.completion,
-                act.action,
-                reward=result.reward,
-                is_refused=result.is_refused,
-            ),
-            result.observation,
-        )
-        if result.is_done:
-            recorder.is_success = result.is_success
-            recorder.stop = StopReason.DONE
+        else:
+            assert act.action is not None
+            result = await _guard(
+                env.step(act.action), EnvError, f"step {turn + 1}", limits.turn_timeout_s
+            )
+            recorder.add(
+                Turn(
+                    observation,
+                    act.completion,
+                    act.action,
+                    reward=result.reward,
+                    is_refused=result.is_refused,
+                ),
+                result.observation,
+            )
+            if result.is_done:
+                recorder.is_success = result.is_success
+                recorder.stop = StopReason.DONE
+                return
+        if _is_stuck(recorder.turns, limits.max_repeated_refusals):
+            recorder.stop = StopReason.REPEATED_REFUSAL
             return
     recorder.stop = StopReason.TURN_LIMIT
+
+
+def _is_stuck(turns: Sequence[Turn], max_repeated: int | None) -> bool:
+    """Say whether the last turns all tried the same thing and none of them did anything."""
+    if max_repeated is None or len(turns) < max_repeated:
+        return False
+    last = turns[-max_repeated:]
+    return all(turn.is_invalid and _attempted(turn) == _attempted(last[0]) for turn in last)
+
+
+def _attempted(turn: Turn) -> tuple[bool, str]:
+    # A new thought around the same refused action is still the same attempt; without an
+    # action there is only the answer itself to go by.
+    if turn.action is not None:
+        return True, turn.action.text
+    return False, turn.completion.text
 
 
 async def _guard(

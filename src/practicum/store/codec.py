@@ -1,8 +1,13 @@
-"""Episodes as JSON and back. Defaults are left out; pictures are named, not embedded."""
+"""Episodes as JSON and back. Defaults are left out; pictures are named, not embedded.
+
+A conversation grows at its end, so a turn's prompt mostly repeats what came before: only
+the ids after the last turn's prompt and answer are written (`prompt_new_ids`), and all of
+them (`prompt_token_ids`) where a prompt does not go on from there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from practicum.core.episode import (
@@ -13,11 +18,12 @@ from practicum.core.episode import (
     StopReason,
     Turn,
 )
-from practicum.core.errors import ErrorInfo
+from practicum.core.errors import ErrorInfo, StoreError
 from practicum.core.message import Action, Image, Observation
 from practicum.core.reward import Reward
 
 Json = dict[str, Any]
+Ids = tuple[int, ...]
 PutImage = Callable[[Image], None]
 GetImage = Callable[[str, str], Image]
 
@@ -31,7 +37,7 @@ def episode_to_json(episode: Episode, put_image: PutImage) -> Json:
         "sample": episode.sample,
         "seed": episode.seed,
         "system": episode.system,
-        "turns": [_turn_to_json(turn, put_image) for turn in episode.turns],
+        "turns": _turns_to_json(episode.turns, put_image),
     }
     if episode.final is not None:
         body["final"] = _observation_to_json(episode.final, put_image)
@@ -58,7 +64,7 @@ def episode_from_json(body: Mapping[str, Any], get_image: GetImage) -> Episode:
         sample=body["sample"],
         seed=body["seed"],
         system=body["system"],
-        turns=tuple(_turn_from_json(turn, get_image) for turn in body["turns"]),
+        turns=_turns_from_json(body["turns"], get_image),
         final=_observation_from_json(body["final"], get_image) if "final" in body else None,
         stop=StopReason(body["stop"]) if "stop" in body else None,
         is_success=body.get("is_success", False),
@@ -67,10 +73,32 @@ def episode_from_json(body: Mapping[str, Any], get_image: GetImage) -> Episode:
     )
 
 
-def _turn_to_json(turn: Turn, put_image: PutImage) -> Json:
+def _turns_to_json(turns: Sequence[Turn], put_image: PutImage) -> list[Json]:
+    written, known = [], None
+    for turn in turns:
+        written.append(_turn_to_json(turn, known, put_image))
+        known = _ids_so_far(turn.completion)
+    return written
+
+
+def _turns_from_json(bodies: Sequence[Json], get_image: GetImage) -> tuple[Turn, ...]:
+    turns: list[Turn] = []
+    for body in bodies:
+        known = _ids_so_far(turns[-1].completion) if turns else None
+        turns.append(_turn_from_json(body, known, get_image))
+    return tuple(turns)
+
+
+def _ids_so_far(completion: Completion) -> Ids | None:
+    if completion.prompt_token_ids is None or completion.token_ids is None:
+        return None
+    return completion.prompt_token_ids + completion.token_ids
+
+
+def _turn_to_json(turn: Turn, known: Ids | None, put_image: PutImage) -> Json:
     body: Json = {
         "observation": _observation_to_json(turn.observation, put_image),
-        "completion": _completion_to_json(turn.completion),
+        "completion": _completion_to_json(turn.completion, known),
     }
     if turn.action is not None:
         body["action"] = turn.action.text
@@ -83,11 +111,11 @@ def _turn_to_json(turn: Turn, put_image: PutImage) -> Json:
     return body
 
 
-def _turn_from_json(body: Mapping[str, Any], get_image: GetImage) -> Turn:
+def _turn_from_json(body: Mapping[str, Any], known: Ids | None, get_image: GetImage) -> Turn:
     error = body.get("format_error")
     return Turn(
         observation=_observation_from_json(body["observation"], get_image),
-        completion=_completion_from_json(body["completion"]),
+        completion=_completion_from_json(body["completion"], known),
         action=Action(body["action"]) if "action" in body else None,
         format_error=(
             FormatError(FormatErrorKind(error["kind"]), error["feedback"]) if error else None
@@ -97,11 +125,16 @@ def _turn_from_json(body: Mapping[str, Any], get_image: GetImage) -> Turn:
     )
 
 
-def _completion_to_json(completion: Completion) -> Json:
+def _completion_to_json(completion: Completion, known: Ids | None) -> Json:
     body: Json = {"text": completion.text}
     if completion.finish != "stop":
         body["finish"] = completion.finish
-    for name in ("prompt_token_ids", "token_ids", "logprobs"):
+    if (prompt := completion.prompt_token_ids) is not None:
+        if known is not None and prompt[: len(known)] == known:
+            body["prompt_new_ids"] = list(prompt[len(known) :])
+        else:
+            body["prompt_token_ids"] = list(prompt)
+    for name in ("token_ids", "logprobs"):
         if (values := getattr(completion, name)) is not None:
             body[name] = list(values)
     if completion.policy_version is not None:
@@ -109,12 +142,19 @@ def _completion_to_json(completion: Completion) -> Json:
     return body
 
 
-def _completion_from_json(body: Mapping[str, Any]) -> Completion:
+def _completion_from_json(body: Mapping[str, Any], known: Ids | None) -> Completion:
     sequences = {
         name: tuple(body[name])
         for name in ("prompt_token_ids", "token_ids", "logprobs")
         if name in body
     }
+    if "prompt_new_ids" in body:
+        if known is None:
+            raise StoreError(
+                "a turn's prompt_new_ids go on from a turn without token ids: "
+                "the episode was edited; restore it from a copy"
+            )
+        sequences["prompt_token_ids"] = known + tuple(body["prompt_new_ids"])
     return Completion(
         text=body["text"],
         finish=body.get("finish", "stop"),

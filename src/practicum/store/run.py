@@ -4,25 +4,27 @@
 config.json      what was asked for, and what it resolved to
 tasks.jsonl      the tasks, whole
 episodes.jsonl   one line an episode, in the order they ended
-metrics.jsonl    one line a measurement
+metrics.jsonl    one line a measurement, flat: `{"update": 3, "reward/mean": 0.5}`
 report.json      the result; derived from the rest
 images/          pictures by content hash
 ```
 
 The folder appears complete with its config or not at all, and one process at a time may
-write to it.
+write to it. Episodes and measurements can be written side by side through one `Run`.
 """
 
 from __future__ import annotations
 
 import fcntl
+import math
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from practicum.core.episode import Episode
 from practicum.core.errors import ConfigError, StoreError
@@ -37,6 +39,8 @@ EPISODES = LineFormat("practicum-episodes", 1, upgrades={})
 METRICS = LineFormat("practicum-metrics", 1, upgrades={})
 TASKS = LineFormat("practicum-tasks", 1, upgrades={})
 
+_METRIC_NAME = re.compile(r"[\w.-]+(/[\w.-]+)*")
+
 
 class Run:
     """One run folder."""
@@ -44,6 +48,8 @@ class Run:
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
         self.path = path
         self._header = header
+        self._lock_file: IO[str] | None = None
+        self._num_writers = 0
 
     @classmethod
     def create(cls, path: Path, kind: str, config: Mapping[str, Any], tasks: Iterable[Task]) -> Run:
@@ -108,7 +114,7 @@ class Run:
             yield episode_from_json(row, self._get_image)
 
     def metrics(self) -> Iterator[dict[str, Any]]:
-        """Every measurement on record."""
+        """Every measurement on record; a resumed run can hold two of one update."""
         return METRICS.read(self.path / "metrics.jsonl")
 
     def report(self) -> dict[str, Any]:
@@ -134,13 +140,27 @@ class Run:
                 writer.close()
 
     @contextmanager
-    def _lock(self) -> Iterator[None]:
-        with (self.path / ".lock").open("w") as file:
+    def measuring(self) -> Iterator[Callable[[Mapping[str, float]], None]]:
+        """Append measurements, each with its `update`; what is no number is refused."""
+        with self._lock():
+            writer = METRICS.append_to(self.path / "metrics.jsonl")
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise StoreError(f"another process is writing to {self.path}") from error
+                yield lambda metrics: writer.append(_checked(metrics))
+            finally:
+                writer.close()
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        if self._lock_file is None:
+            self._lock_file = _locked(self.path / ".lock")
+        self._num_writers += 1
+        try:
             yield
+        finally:
+            self._num_writers -= 1
+            if self._num_writers == 0:
+                self._lock_file.close()
+                self._lock_file = None
 
     def _image_path(self, digest: str, media_type: str) -> Path:
         return self.path / "images" / f"{digest}.{media_type.rpartition('/')[2]}"
@@ -163,3 +183,30 @@ class Run:
         if image.hash != digest:
             raise StoreError(f"{path} is not the picture its name says: it was changed")
         return image
+
+
+def _locked(path: Path) -> IO[str]:
+    file = path.open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise StoreError(f"another process is writing to {path.parent}") from error
+    return file
+
+
+def _checked(metrics: Mapping[str, object]) -> Mapping[str, object]:
+    update = metrics.get("update")
+    if type(update) is not int:
+        raise StoreError(f"a measurement needs the number of its update, and got {update!r}")
+    for name, value in metrics.items():
+        if not _METRIC_NAME.fullmatch(name):
+            raise StoreError(f"{name!r} is no metric name: write a path such as reward/mean")
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise StoreError(f"{name} of update {update} is {value!r}: a metric is a number")
+        if not math.isfinite(value):
+            raise StoreError(
+                f"{name} of update {update} is {value}: leave out what was not measured, and "
+                "stop a training whose numbers have diverged"
+            )
+    return metrics
