@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from practicum.core.agent import Situation
 from practicum.core.commands import Command
@@ -107,4 +107,13 @@ class Environment(Protocol):
 
     async def aclose(self) -> None:
         """Release what the environment itself holds; idempotent."""
+        ...
+
+
+@runtime_checkable
+class Varied(Protocol):
+    """An environment that can ask for the same thing in other words."""
+
+    def variant(self, task: Task, number: int) -> Task:
+        """Another task with the same goal, equal for equal numbers; 0 is the task itself."""
         ...

@@ -214,6 +214,13 @@ class TextCraft:
         """Load a shipped panel."""
         return tasks.PANELS.load(name)
 
+    def variant(self, task: Task, number: int) -> Task:
+        """The same goal with other distractors in another order; 0 is the task itself."""
+        if number == 0:
+            return task
+        world = load_world(task.data["world"])
+        return tasks.make_task(world, task.data["goal"], variant=number, split=task.split)
+
     @asynccontextmanager
     async def open(self, task: Task) -> AsyncIterator[TextCraftEnv]:
         """Open one episode; it holds nothing that needs releasing."""

@@ -1,0 +1,1 @@
+"""Experts and logs become conversations to learn from; checks of those."""

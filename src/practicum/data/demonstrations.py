@@ -1,0 +1,76 @@
+"""What supervised training learns from, as its config asks for it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from practicum.agents.formats import get_format
+from practicum.config.train import SftConfig
+from practicum.core.env import Environment
+from practicum.core.errors import ConfigError
+from practicum.core.task import Task
+from practicum.data.expert import expert_episodes
+from practicum.data.samples import conversation_sample
+from practicum.data.tables import Conversation, episode_conversation, read_table
+from practicum.policies.rendering import Renderer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """Sequences to train on, and what they are about."""
+
+    samples: list[tuple[tuple[int, ...], tuple[bool, ...]]]
+    """Token ids, and which of them have a loss."""
+    task_ids: frozenset[str]
+    families: frozenset[str]
+    """For the training manifest; what a table does not name is not in it."""
+
+
+async def load_demonstrations(
+    config: SftConfig, environment: Environment, tasks: Sequence[Task], renderer: Renderer
+) -> Demonstrations:
+    """Let the expert play the tasks, or read the table; both as ids under the renderer."""
+    wanted = config.demonstrations
+    if wanted.source == "table":
+        assert wanted.path is not None
+        conversations = read_table(Path(wanted.path), wanted.turns)
+    else:
+        episodes = await expert_episodes(environment, tasks, get_format(config.format))
+        by_id = {task.id: task for task in tasks}
+        conversations = [episode_conversation(e, by_id[e.task_id], wanted.turns) for e in episodes]
+    kept = worth_learning(conversations)
+    samples = [conversation_sample(renderer, c.messages, c.chosen) for c in kept]
+    return Demonstrations(
+        samples,
+        frozenset(c.task_id for c in kept if c.task_id),
+        frozenset(c.family for c in kept if c.family),
+    )
+
+
+def worth_learning(conversations: Sequence[Conversation]) -> list[Conversation]:
+    """Leave out failed and broken episodes and those without a chosen answer; say how many."""
+    kept = [c for c in conversations if _is_worth_learning(c)]
+    if not kept:
+        raise ConfigError(
+            f"none of {len(conversations)} demonstrations can be learned from: "
+            "all failed or have no answer marked for training"
+        )
+    if left_out := len(conversations) - len(kept):
+        first = next(c for c in conversations if not _is_worth_learning(c))
+        logger.warning(
+            "%d of %d demonstrations are left out (failed, broken or without a chosen answer), "
+            "first %s",
+            left_out,
+            len(conversations),
+            first.source or first.task_id,
+        )
+    return kept
+
+
+def _is_worth_learning(conversation: Conversation) -> bool:
+    return conversation.outcome in ("success", "") and any(conversation.chosen)

@@ -1,0 +1,28 @@
+"""Choosing the tasks to learn from: some of a panel, and variants of their prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from practicum.core.canonical import stable_seed
+from practicum.core.env import Environment, Varied
+from practicum.core.errors import ConfigError
+from practicum.core.task import Task
+
+
+def draw_tasks(tasks: Sequence[Task], count: int | None, seed: int) -> list[Task]:
+    """So many tasks, drawn by the seed; all of them in their own order without a count."""
+    if count is None or count >= len(tasks):
+        return list(tasks)
+    return sorted(tasks, key=lambda task: stable_seed(seed, "draw", task.id))[:count]
+
+
+def with_variants(environment: Environment, tasks: Sequence[Task], count: int) -> list[Task]:
+    """The tasks and their further prompt variants, each different prompt once."""
+    if count == 1:
+        return list(tasks)
+    if not isinstance(environment, Varied):
+        raise ConfigError(f"{environment.id} has no prompt variants: leave variants at 1")
+    varied = [environment.variant(task, number) for number in range(count) for task in tasks]
+    # A goal with few recipes has few orders of them: a variant can be one that is there.
+    return list({task.id: task for task in varied}.values())

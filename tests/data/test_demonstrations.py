@@ -1,0 +1,131 @@
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from support import require_env
+
+pytest.importorskip("transformers")
+
+from chat_templates import make_tokenizer
+
+from practicum.agents.formats import get_format
+from practicum.config.train import SftConfig
+from practicum.core.env import Environment
+from practicum.core.errors import ConfigError, EnvError
+from practicum.core.message import Message
+from practicum.data.demonstrations import load_demonstrations, worth_learning
+from practicum.data.draw import draw_tasks, with_variants
+from practicum.data.expert import expert_episodes
+from practicum.data.samples import conversation_sample
+from practicum.data.tables import Conversation, episode_conversation, write_table
+from practicum.envs.registry import load_env
+from practicum.policies.rendering import Renderer
+
+
+@pytest.fixture(scope="module")
+def textcraft() -> Environment:
+    require_env("textcraft")
+    return load_env("textcraft")
+
+
+@pytest.fixture(scope="module")
+def renderer() -> Renderer:
+    return Renderer(make_tokenizer("chatml"))
+
+
+def talk(*texts: str) -> list[Message]:
+    return [Message("assistant" if i % 2 else "user", text) for i, text in enumerate(texts)]
+
+
+def trained_text(renderer: Renderer, ids: Sequence[int], is_trained: Sequence[bool]) -> str:
+    return renderer.decode([i for i, is_one in zip(ids, is_trained, strict=True) if is_one])
+
+
+def test_the_loss_is_on_the_chosen_answers_and_their_ends(renderer: Renderer) -> None:
+    messages = talk("q", "one", "q", "two", "q", "three", "last words")
+    ids, is_trained = conversation_sample(
+        renderer, messages, [False, True, False, False, False, True, False]
+    )
+    chosen = renderer.answer_ids("one") + renderer.answer_ids("three")
+    assert tuple(i for i, is_one in zip(ids, is_trained, strict=True) if is_one) == chosen
+    assert ids == renderer.conversation_ids(messages[:6])[0]
+    assert not is_trained[0]
+
+
+def test_nothing_after_the_last_chosen_answer_is_computed(renderer: Renderer) -> None:
+    messages = talk("q", "one", "q", "two")
+    ids, _ = conversation_sample(renderer, messages, [False, True, False, False])
+    assert ids == renderer.conversation_ids(messages[:2])[0]
+    assert conversation_sample(renderer, messages, [False] * 4) == ((), ())
+
+
+async def test_the_expert_plays_every_task_in_order(textcraft: Environment) -> None:
+    tasks = textcraft.panel("train").tasks[:5]
+    episodes = await expert_episodes(textcraft, tasks, get_format("react"))
+    assert [e.task_id for e in episodes] == [t.id for t in tasks]
+    assert all(e.is_success and not any(t.is_invalid for t in e.turns) for e in episodes)
+
+
+async def test_a_broken_demonstration_is_an_error_that_names_it(textcraft: Environment) -> None:
+    class Torn(type(textcraft)):  # type: ignore[misc]
+        def open(self, task: object) -> object:
+            raise EnvError("the world is torn")
+
+    tasks = textcraft.panel("train").tasks[:2]
+    with pytest.raises(EnvError, match=rf"2 of 2 demonstrations broke, first {tasks[0].id}.*torn"):
+        await expert_episodes(Torn(), tasks, get_format("react"))
+
+
+def sft_config(**demonstrations: object) -> SftConfig:
+    return SftConfig.model_validate(
+        {"env": "textcraft", "model": {"path": "m"}, "demonstrations": demonstrations}
+    )
+
+
+async def test_expert_demonstrations_become_samples(
+    textcraft: Environment, renderer: Renderer
+) -> None:
+    tasks = textcraft.panel("train").tasks[:3]
+    loaded = await load_demonstrations(sft_config(), textcraft, tasks, renderer)
+    assert len(loaded.samples) == 3
+    assert loaded.task_ids == {t.id for t in tasks}
+    assert loaded.families == {t.family for t in tasks}
+    for ids, is_trained in loaded.samples:
+        assert "Action: craft" in trained_text(renderer, ids, is_trained)
+        assert "Crafting commands" not in trained_text(renderer, ids, is_trained)
+
+
+async def test_a_table_gives_the_same_samples_as_the_expert(
+    textcraft: Environment, renderer: Renderer, tmp_path: Path
+) -> None:
+    tasks = textcraft.panel("train").tasks[:3]
+    by_id = {t.id: t for t in tasks}
+    episodes = await expert_episodes(textcraft, tasks, get_format("react"))
+    write_table(tmp_path / "t.jsonl", [episode_conversation(e, by_id[e.task_id]) for e in episodes])
+    played = await load_demonstrations(sft_config(), textcraft, tasks, renderer)
+    config = sft_config(source="table", path=str(tmp_path / "t.jsonl"))
+    assert await load_demonstrations(config, textcraft, [], renderer) == played
+
+
+def test_failed_episodes_are_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    good = Conversation(tuple(talk("q", "a")), (False, True), outcome="success")
+    bad = Conversation(tuple(talk("q", "a")), (False, True), outcome="failed", source="t:2")
+    with caplog.at_level(logging.WARNING, "practicum"):
+        assert worth_learning([good, bad]) == [good]
+    assert "1 of 2 demonstrations are left out" in caplog.text
+    assert "t:2" in caplog.text
+    with pytest.raises(ConfigError, match="none of 1 demonstrations"):
+        worth_learning([bad])
+
+
+def test_tasks_are_drawn_by_the_seed_and_varied(textcraft: Environment) -> None:
+    tasks = textcraft.panel("train").tasks
+    drawn = draw_tasks(tasks, 4, seed=1)
+    assert drawn == draw_tasks(tasks, 4, seed=1) != draw_tasks(tasks, 4, seed=2)
+    assert draw_tasks(tasks, None, seed=1) == list(tasks)
+    varied = with_variants(textcraft, drawn, 3)
+    assert {t.family for t in varied} == {t.family for t in drawn}
+    assert len({t.id for t in varied}) == len(varied) > len(drawn)
+    with pytest.raises(ConfigError, match="no prompt variants"):
+        with_variants(load_env("sqlgym"), [], 2)
