@@ -1,0 +1,1 @@
+"""Turns episodes into newer weights: batches, losses, algorithms, the loop."""
