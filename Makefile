@@ -1,11 +1,15 @@
 # make quickstart   set up, then watch three players in TextCraft and compare two of them
 # make test         set up, then lint, types and all tests
+# make test-vllm    set up, then the tests against vLLM's engine on the CPU
 SHELL := /bin/bash
 RUN := .venv/bin/practicum
 QUICK := runs/quickstart
 INPUTS := pyproject.toml constraints-dev.txt tools/setup
 
-.PHONY: quickstart test lint bench docs clean
+# vLLM's tests need 1.6 GB: CI always runs them, others once they ran `make test-vllm`.
+VLLM_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-vllm),test-vllm)
+
+.PHONY: quickstart test test-vllm lint bench docs clean
 
 .venv/.base: $(INPUTS)
 	@tools/setup base && touch $@
@@ -28,8 +32,14 @@ quickstart: .venv/.base
 	@$(RUN) compare $(QUICK)/random $(QUICK)/novice
 	@echo; echo 'The report: $(QUICK)/report.json'
 
-test: .venv/.dev lint
+.venv-vllm/.vllm: pyproject.toml constraints-vllm.txt tools/setup
+	@tools/setup vllm && touch $@
+
+test: .venv/.dev lint $(VLLM_TESTS)
 	.venv/bin/python -m pytest -n 2
+
+test-vllm: .venv-vllm/.vllm
+	.venv-vllm/bin/python -m pytest tests/policies/test_vllm_policy.py
 
 lint: .venv/.dev
 	.venv/bin/ruff format --check .
@@ -46,4 +56,4 @@ docs: .venv/.dev
 	@echo 'open site/index.html'
 
 clean:
-	rm -rf .venv .venv-bench build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-vllm .venv-bench build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

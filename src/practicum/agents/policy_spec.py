@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from practicum.agents.format import ActionFormat
+from practicum.config.engines import HfConfig, VllmConfig
 from practicum.config.eval import EndpointConfig
 from practicum.core.agent import Policy
 from practicum.core.env import Decision, Environment
@@ -13,13 +14,22 @@ from practicum.core.errors import ConfigError, unknown_name
 from practicum.core.retry import Backoff
 
 API_KEY_VARIABLE = "OPENAI_API_KEY"
-_PREFIXES = ("replay:RUN", "openai:MODEL@BASE_URL")
+_PREFIXES = ("replay:RUN", "openai:MODEL@BASE_URL", "hf:PATH", "vllm:PATH")
 
 
 def make_policy(
-    spec: str, environment: Environment, action_format: ActionFormat, endpoint: EndpointConfig
+    spec: str,
+    environment: Environment,
+    action_format: ActionFormat,
+    endpoint: EndpointConfig,
+    hf: HfConfig | None = None,
+    vllm: VllmConfig | None = None,
+    concurrency: int = 16,
 ) -> Policy:
-    """Make the policy a spec asks for; a spec that means nothing is a `ConfigError`."""
+    """Make the policy a spec asks for; a spec that means nothing is a `ConfigError`.
+
+    A model in this process is set up for `concurrency` episodes at once.
+    """
     kind, colon, rest = spec.partition(":")
     if not colon and spec in environment.scripts:
         from practicum.policies.scripted import ScriptedPolicy
@@ -35,7 +45,26 @@ def make_policy(
         return ReplayPolicy(Run.open(Path(rest)).episodes())
     if kind == "openai" and rest:
         return _make_endpoint(spec, rest, endpoint)
+    if kind == "hf" and rest:
+        return _make_local(rest, hf or HfConfig(), concurrency)
+    if kind == "vllm" and rest:
+        from practicum.policies.vllm_policy import VllmPolicy
+
+        return VllmPolicy(Path(rest), vllm or VllmConfig())
     raise unknown_name("policy", spec, [*environment.scripts, *_PREFIXES])
+
+
+def _make_local(path: str, config: HfConfig, concurrency: int) -> Policy:
+    try:
+        from practicum.policies.local.engine import EngineOptions
+        from practicum.policies.local.policy import HfPolicy
+        from practicum.policies.local.weights import load_model
+    except ImportError as error:
+        raise ConfigError(
+            f"policy hf:{path} needs {error.name}: pip install 'practicum[train]'"
+        ) from error
+    model = load_model(path, device=config.device, dtype=config.dtype)
+    return HfPolicy(model, EngineOptions(concurrency, config.max_context))
 
 
 def _make_endpoint(spec: str, rest: str, config: EndpointConfig) -> Policy:

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from practicum.config.base import StrictConfig
+from practicum.config.engines import HfConfig, VllmConfig
 
 
 class SamplingConfig(StrictConfig):
@@ -27,6 +28,8 @@ class LimitsConfig(StrictConfig):
     """For one call of the environment."""
     answer_timeout_s: float = Field(600, gt=0)
     """For one answer of the policy, its retries included."""
+    max_repeated_refusals: int | None = Field(None, ge=2)
+    """Ends an episode whose same action was refused this many times in a row; unset: never."""
 
 
 class EndpointConfig(StrictConfig):
@@ -54,7 +57,7 @@ class EvalConfig(StrictConfig):
     options: dict[str, Any] = Field(default_factory=dict)
     """Settings of the environment itself, as in `options.reward=f1`."""
     policy: str
-    """`expert`, `random`, `replay:RUN`, `openai:MODEL@BASE_URL`, …"""
+    """`expert`, `random`, `replay:RUN`, `openai:MODEL@BASE_URL`, `hf:PATH`, `vllm:PATH`."""
     panel: str = "test"
     samples: int = Field(1, ge=1)
     """Episodes per task."""
@@ -72,3 +75,5 @@ class EvalConfig(StrictConfig):
     sampling: SamplingConfig = SamplingConfig()
     limits: LimitsConfig = LimitsConfig()
     endpoint: EndpointConfig = EndpointConfig()
+    hf: HfConfig = HfConfig()
+    vllm: VllmConfig = VllmConfig()

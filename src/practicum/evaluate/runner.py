@@ -55,8 +55,11 @@ class Evaluation:
         await self.environment.aclose()
 
 
-def prepare(config: EvalConfig) -> Evaluation:
-    """Look everything up; whatever does not exist or does not fit is a `ConfigError`."""
+def prepare(config: EvalConfig, policy: Policy | None = None) -> Evaluation:
+    """Look everything up; whatever does not exist or does not fit is a `ConfigError`.
+
+    A policy that is there already, such as a model in training, stands for `config.policy`.
+    """
     action_format = get_format(config.format)
     environment = _environment(config)
     panel = _panel(environment, config)
@@ -65,7 +68,16 @@ def prepare(config: EvalConfig) -> Evaluation:
     )
     max_turns = config.limits.max_turns or environment.max_turns
     overlap = check_overlap(environment, panel, config.policy, config.trained_on)
-    policy = make_policy(config.policy, environment, action_format, config.endpoint)
+    if policy is None:
+        policy = make_policy(
+            config.policy,
+            environment,
+            action_format,
+            config.endpoint,
+            config.hf,
+            config.vllm,
+            config.concurrency,
+        )
     agent = ChatAgent(environment, action_format, policy, sampling)
     contract = evaluation_contract(
         environment,
@@ -74,6 +86,7 @@ def prepare(config: EvalConfig) -> Evaluation:
         system=agent.system,
         action_format=action_format,
         max_turns=max_turns,
+        max_repeated_refusals=config.limits.max_repeated_refusals,
         sampling=sampling,
     )
     return Evaluation(config, environment, panel, policy, agent, max_turns, contract, overlap)
@@ -126,7 +139,12 @@ async def run_evaluation(
         evaluation.environment,
         evaluation.agent,
         judge_outcome,
-        Limits(evaluation.max_turns, config.limits.turn_timeout_s, config.limits.answer_timeout_s),
+        Limits(
+            evaluation.max_turns,
+            config.limits.turn_timeout_s,
+            config.limits.answer_timeout_s,
+            config.limits.max_repeated_refusals,
+        ),
         slots or Slots(config.concurrency),
     )
     with run.recording() as record:
