@@ -105,3 +105,14 @@ def test_first_observations_have_one_hash_under_every_hash_seed() -> None:
         )
         hashes.add(done.stdout.split()[0])
     assert len(hashes) == 1, hashes
+
+
+def test_any_panel_can_be_had_in_a_renamed_world() -> None:
+    env = load_env("textcraft")
+    assert env.panel("test~1").tasks == env.panel("renamed").tasks
+    train, other = env.panel("train"), env.panel("train~7")
+    assert len(train) == len(other)
+    words = {w for task in train for w in task.data["goal"].split("_")}
+    assert not words & {w for task in other for w in task.data["goal"].split("_")}
+    assert [t.difficulty for t in train] == [t.difficulty for t in other]
+    assert not {t.family for t in other} & {t.family for t in env.panel("renamed")}

@@ -18,7 +18,7 @@ from practicum.core.env import Script, StepResult
 from practicum.core.message import Action, Observation
 from practicum.core.task import Panel, Task
 from practicum.envs.text.textcraft import expert, tasks
-from practicum.envs.text.textcraft.versions import load_world
+from practicum.envs.text.textcraft.versions import load_world, rename
 from practicum.envs.text.textcraft.world import Recipe, World, shown, to_key
 
 RULES = """\
@@ -211,8 +211,10 @@ class TextCraft:
         return tasks.PANELS.names()
 
     def panel(self, name: str) -> Panel:
-        """Load a shipped panel."""
-        return tasks.PANELS.load(name)
+        """Load a shipped panel; `train~7` is the same goals with every word renamed by seed 7."""
+        shipped, tilde, seed = name.partition("~")
+        panel = tasks.PANELS.load(shipped)
+        return Panel(name, tuple(rename(task, seed) for task in panel)) if tilde else panel
 
     def variant(self, task: Task, number: int) -> Task:
         """The same goal with other distractors in another order; 0 is the task itself."""

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from practicum.core.task import Task
 from practicum.envs.panels import write_panels
 from practicum.envs.text.textcraft.families import family
 from practicum.envs.text.textcraft.tasks import make_task
-from practicum.envs.text.textcraft.versions import load_world
+from practicum.envs.text.textcraft.versions import load_world, rename
 from practicum.envs.text.textcraft.world import DEFAULT_WORLD, World
 
 SHARES = {"test": 0.26, "dev": 0.15}
-RENAMED_WORLD = f"{DEFAULT_WORLD}~1"
+RENAMED_SEED = "1"
 DEEP_WORLD = "minecraft-1.19+deep"
 DEEP_MIN_DEPTH = 5
 
@@ -40,7 +39,7 @@ def build_panels() -> dict[str, list[Task]]:
         **{s: [t for t in ordered if t.split == s] for s in ("train", "dev", "test")},
         "all": ordered,
         "legacy": [tasks[goal] for goal in by_depth],
-        "renamed": list(_renamed(world, test_goals)),
+        "renamed": [rename(tasks[goal], RENAMED_SEED) for goal in test_goals],
         "deep": list(_deep()),
     }
 
@@ -82,15 +81,6 @@ def _with_dependents(name: str, dependents: Mapping[str, set[str]]) -> list[str]
             closed[current] = None
             waiting.extend(sorted(dependents.get(current, ())))
     return list(closed)
-
-
-def _renamed(world: World, goals: Iterable[str]) -> Iterator[Task]:
-    renamed = load_world(RENAMED_WORLD)
-    new_name = dict(zip(world.goals, renamed.goals, strict=True))
-    for goal in goals:
-        # The family is that of the goal it was, so that reports can be laid side by side.
-        task = make_task(renamed, new_name[goal], split="test")
-        yield replace(task, family=f"{RENAMED_WORLD}/{family(goal)}")
 
 
 def _deep() -> Iterator[Task]:

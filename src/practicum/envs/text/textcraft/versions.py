@@ -23,6 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from practicum.core.errors import ConfigError, unknown_name
+from practicum.core.task import Task
+from practicum.envs.text.textcraft.families import family
+from practicum.envs.text.textcraft.tasks import make_task
 from practicum.envs.text.textcraft.world import (
     DEFAULT_WORLD,
     RawRecipe,
@@ -60,6 +63,19 @@ def load_world(world_id: str) -> World:
         known = [DEFAULT_WORLD, *(f"minecraft-{v}" for v in OTHER_VERSIONS)]
         raise unknown_name("TextCraft world", base_id, known)
     return build_world(base_id, _read_version(version))
+
+
+def rename(task: Task, seed: str) -> Task:
+    """The same goal in the world renamed by a seed.
+
+    The family is that of the goal it was, so that reports can be laid side by side.
+    """
+    world = load_world(task.data["world"])
+    renamed = load_world(f"{world.id}~{seed}")
+    goal = task.data["goal"]
+    # A renamed world keeps the order of its goals.
+    there = make_task(renamed, renamed.goals[world.goals.index(goal)], split=task.split)
+    return replace(there, family=f"{renamed.id}/{family(goal)}")
 
 
 def invent_words(world: World, seed: int) -> dict[str, str]:
