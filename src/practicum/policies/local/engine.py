@@ -1,0 +1,483 @@
+"""The sampler: many conversations at once over one cache of fixed shape.
+
+Every request owns a slot of the cache while it is answered. The slot keeps its contents
+afterwards, so that the next turn of the same episode feeds only what is new, and a prompt
+that begins like another one copies that beginning instead of computing it again.
+
+A step feeds rows, one token each: one for every slot that is sampling and, in the same
+step, tokens of prompts that wait. The engine runs as a coroutine on the event loop of its
+users: on a CPU everything happens in one order that depends on nothing but the requests, so
+a run can be repeated bit for bit; on a GPU the next step is under way while the loop plays
+the environments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from practicum.core.agent import Sampling
+from practicum.policies.local.attention import SlotCache
+from practicum.policies.local.stepper import (
+    SAME_AS_SAMPLED,
+    CpuStepper,
+    Rows,
+    Stepper,
+)
+from practicum.policies.local.weights import LocalModel
+
+MIN_SHARED = 16
+"""Beginnings shorter than this are computed rather than copied."""
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """The shape of the sampler."""
+
+    num_slots: int = 64
+    """Conversations kept at once."""
+    max_context: int = 2048
+    """Tokens of one conversation, prompt and answers together."""
+    prefill_rows: int = 2048
+    """Prompt tokens fed per step, at most."""
+    use_graphs: bool = True
+    """CUDA graphs, on a GPU."""
+    compile: bool = False
+    """Fuse the model's operations with torch.compile, on a GPU."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """An answer in tokens."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    is_cut: bool
+
+
+@dataclass
+class EngineStats:
+    """Counted since the last `take_stats`."""
+
+    sampled_tokens: int = 0
+    prompt_tokens: int = 0
+    copied_tokens: int = 0
+    steps: int = 0
+    busy_slots: int = 0
+    """Slots with a request, summed over steps."""
+    time_s: float = 0.0
+
+
+@dataclass(eq=False)
+class _Slot:
+    """A place in the cache and what it holds: the first `fed` of `ids`."""
+
+    index: int
+    ids: list[int]
+    fed: int = 0
+    request: _Request | None = None
+
+
+@dataclass(eq=False)
+class _Request:
+    ids: list[int]
+    """The prompt; the answer is appended when it is whole."""
+    limit: int
+    sampling: Sampling
+    seed: int
+    future: asyncio.Future[Generated]
+    said: list[int] = field(default_factory=list)
+    """The part of the answer that must be fed again after an interruption."""
+    slot: _Slot | None = None
+    source: _Slot | None = None
+    """The slot to copy the first `num_shared` tokens from, once it has them."""
+    source_ids: list[int] | None = None
+    num_shared: int = 0
+
+
+@dataclass(frozen=True)
+class _Launched:
+    handle: Any
+    slots_B: np.ndarray
+    tickets_B: np.ndarray
+
+
+class Engine:
+    """Samples answers for many requests at once."""
+
+    def __init__(self, model: LocalModel, stop_ids: frozenset[int], options: EngineOptions) -> None:
+        self.options = options
+        self.stats = EngineStats()
+        self._stop_ids = np.array(sorted(stop_ids))
+        self._stepper = _make_stepper(model, options)
+        self._waiting: deque[_Request] = deque()
+        self._feeding: list[_Request] = []
+        """Requests whose prompt is not wholly in the cache yet."""
+        self._slots = [_Slot(i, []) for i in range(options.num_slots)]
+        self._free = self._slots[::-1]
+        self._parked: OrderedDict[int, tuple[int, ...]] = OrderedDict()
+        """Slots without a request and the whole conversation each holds, oldest first."""
+        self._parked_with: dict[tuple[int, ...], list[_Slot]] = {}
+        self._first_with: dict[tuple[int, ...], _Slot] = {}
+        self._latest: _Slot | None = None
+        self._table = _SamplingTable(options.num_slots)
+        self._pump: asyncio.Task[None] | None = None
+        self._is_paused = False
+
+    async def generate(
+        self, prompt: Sequence[int], num_known: int, sampling: Sampling, seed: int
+    ) -> Generated:
+        """Sample an answer; the first `num_known` ids are an earlier prompt and its answer."""
+        limit = min(sampling.max_tokens, self.options.max_context - len(prompt))
+        assert limit > 0, "the prompt leaves no room: the caller checks that"
+        future: asyncio.Future[Generated] = asyncio.get_running_loop().create_future()
+        request = _Request(list(prompt), limit, sampling, seed, future)
+        # Episodes of a group often say the same at first: several slots can hold one conversation.
+        if num_known and (slots := self._parked_with.get(tuple(prompt[:num_known]))):
+            self._occupy(self._unpark(slots[-1]), request)
+        self._waiting.append(request)
+        self._wake()
+        return await future
+
+    async def pause(self) -> None:
+        """Stop after the steps under way; requests stay and wait."""
+        self._is_paused = True
+        if self._pump is not None and not self._pump.done():
+            await asyncio.wait([self._pump])
+
+    def resume(self, *, weights_changed: bool) -> None:
+        """Go on; after a change of weights everything cached is computed again."""
+        self._is_paused = False
+        if weights_changed:
+            self._stepper.refresh()
+            self._forget()
+        self._wake()
+
+    def take_stats(self) -> EngineStats:
+        """What was counted since the last call."""
+        stats, self.stats = self.stats, EngineStats()
+        return stats
+
+    def _wake(self) -> None:
+        is_idle = self._pump is None or self._pump.done()
+        if is_idle and not self._is_paused and self._has_work():
+            self._pump = asyncio.get_running_loop().create_task(self._run())
+
+    def _has_work(self) -> bool:
+        return bool(self._waiting or self._feeding or self._table.is_busy)
+
+    async def _run(self) -> None:
+        under_way: deque[_Launched] = deque()
+        try:
+            # Everybody who is about to ask gets to ask before the first step.
+            await asyncio.sleep(0)
+            while under_way or (self._has_work() and not self._is_paused):
+                began = perf_counter()
+                launched = None if self._is_paused else self._launch()
+                if launched is not None:
+                    under_way.append(launched)
+                if under_way and (launched is None or len(under_way) > self._stepper.depth):
+                    self._collect(under_way.popleft())
+                self.stats.time_s += perf_counter() - began
+                # Whoever got an answer plays on and asks again before the next step.
+                await asyncio.sleep(0)
+        except Exception as error:  # noqa: BLE001 - handed to everybody who waits
+            self._fail(error)
+
+    def _launch(self) -> _Launched | None:
+        self._admit()
+        slots_D, positions_D = self._table.take_decode_rows()
+        ids = [np.full(len(slots_D), SAME_AS_SAMPLED)]
+        slots, positions = [slots_D], [positions_D]
+        runs: list[tuple[int, int, int]] = []
+        samples = list(range(len(slots_D)))
+        fed: list[tuple[_Slot, int]] = []
+        num_rows, budget = len(slots_D), self.options.prefill_rows
+        for request in list(self._feeding):
+            count = min(budget, self._num_ready(request))
+            if count <= 0:
+                continue
+            slot = request.slot
+            assert slot is not None
+            start, end = slot.fed, slot.fed + count
+            ids.append(np.array((request.ids + request.said)[start:end]))
+            slots.append(np.full(count, slot.index))
+            positions.append(np.arange(start, end))
+            runs.append((slot.index, start, count))
+            fed.append((slot, end))
+            num_rows, budget = num_rows + count, budget - count
+            self.stats.prompt_tokens += count
+            if end == len(request.ids) + len(request.said):
+                self._feeding.remove(request)
+                self._table.start(slot.index, request)
+                samples.append(num_rows - 1)
+        if not num_rows:
+            return None
+        slots_R = np.concatenate(slots)
+        samples_B = np.array(samples, dtype=np.int64)
+        rows = Rows(
+            np.concatenate(ids),
+            slots_R,
+            np.concatenate(positions),
+            len(slots_D),
+            runs,
+            samples_B,
+            *self._table.draws(slots_R[samples_B]),
+        )
+        self.stats.steps += 1
+        self.stats.busy_slots += sum(slot.request is not None for slot in self._slots)
+        handle = self._stepper.launch(rows)
+        for slot, end in fed:  # only now: nobody may copy what is not on its way
+            slot.fed = end
+        slots_B = slots_R[samples_B]
+        return _Launched(handle, slots_B, self._table.tickets_S[slots_B])
+
+    def _num_ready(self, request: _Request) -> int:
+        """Prompt tokens that can be fed now; copies a shared beginning when it is there."""
+        slot = request.slot
+        assert slot is not None
+        if request.source is not None:
+            source = request.source
+            if source.ids is request.source_ids and source.fed < request.num_shared:
+                return 0  # it is being computed for the other request
+            if source.ids is request.source_ids:
+                self._stepper.cache.copy(source.index, slot.index, request.num_shared)
+                self.stats.copied_tokens += request.num_shared
+                slot.fed = request.num_shared
+            request.source = request.source_ids = None
+        return len(request.ids) + len(request.said) - slot.fed
+
+    def _admit(self) -> None:
+        """Give waiting requests a slot, and find whose beginning they share."""
+        for _ in range(len(self._waiting)):
+            request = self._waiting.popleft()
+            if request.future.cancelled():
+                if request.slot is not None:
+                    self._release(request.slot)
+                continue
+            if request.slot is None:
+                slot = self._take_slot()
+                if slot is None:
+                    self._waiting.append(request)
+                    continue
+                slot.fed = 0
+                self._share(request, slot)
+                self._occupy(slot, request)
+            self._feeding.append(request)
+
+    def _take_slot(self) -> _Slot | None:
+        if self._free:
+            return self._free.pop()
+        if self._parked:
+            return self._unpark(self._slots[next(iter(self._parked))])
+        return None
+
+    def _park(self, slot: _Slot, key: tuple[int, ...]) -> None:
+        self._parked[slot.index] = key
+        self._parked_with.setdefault(key, []).append(slot)
+
+    def _unpark(self, slot: _Slot) -> _Slot:
+        key = self._parked.pop(slot.index)
+        holders = self._parked_with[key]
+        holders.remove(slot)
+        if not holders:
+            del self._parked_with[key]
+        return slot
+
+    def _occupy(self, slot: _Slot, request: _Request) -> None:
+        slot.ids, slot.request, request.slot = request.ids, request, slot
+
+    def _share(self, request: _Request, slot: _Slot) -> None:
+        key = tuple(request.ids)
+        if len(self._first_with) > 4 * len(self._slots):
+            self._first_with.clear()
+        for source in (self._first_with.get(key), self._latest):
+            if source is None or source is slot:
+                continue
+            shared = _common_prefix(source.ids, request.ids[:-1])
+            if source.request is None:
+                shared = min(shared, source.fed)
+            if shared >= MIN_SHARED:
+                request.source, request.source_ids = source, source.ids
+                request.num_shared = shared
+                break
+        known = self._first_with.get(key)
+        if known is None or _common_prefix(known.ids, request.ids) < len(key):
+            self._first_with[key] = slot
+        self._latest = slot
+
+    def _collect(self, launched: _Launched) -> None:
+        ids_B, logprobs_B = self._stepper.collect(launched.handle)
+        table = self._table
+        is_current_B = table.tickets_S[launched.slots_B] == launched.tickets_B
+        slots_B = launched.slots_B[is_current_B]
+        self.stats.sampled_tokens += len(slots_B)
+        ended_B = table.record(
+            slots_B, ids_B[is_current_B], logprobs_B[is_current_B], self._stop_ids
+        )
+        for index in slots_B[ended_B].tolist():
+            self._finish(self._slots[index])
+
+    def _finish(self, slot: _Slot) -> None:
+        request = slot.request
+        assert request is not None
+        ids, logprobs = self._table.end(slot.index)
+        is_cut = ids[-1] not in self._stop_ids
+        request.ids.extend(ids)
+        slot.fed = len(request.ids) - 1
+        slot.request = None
+        self._park(slot, tuple(request.ids))
+        if not request.future.done():
+            request.future.set_result(Generated(tuple(ids), tuple(logprobs), is_cut))
+
+    def _release(self, slot: _Slot) -> None:
+        slot.request, slot.ids, slot.fed = None, [], 0
+        self._free.append(slot)
+
+    def _forget(self) -> None:
+        """Drop everything cached; requests under way are fed again with what they said."""
+        self._free = [slot for slot in reversed(self._slots) if slot.request is None]
+        self._parked.clear()
+        self._parked_with.clear()
+        self._first_with.clear()
+        self._latest = None
+        for slot in self._slots:
+            slot.fed = 0
+            if slot.request is None:
+                slot.ids = []
+        for fed in self._feeding:
+            fed.source = fed.source_ids = None
+        for index in self._table.busy_slots():
+            request = self._slots[index].request
+            assert request is not None
+            request.said = self._table.interrupt(index)
+            self._feeding.append(request)
+
+    def _fail(self, error: Exception) -> None:
+        requests = [*self._waiting, *(s.request for s in self._slots if s.request is not None)]
+        self._waiting.clear()
+        self._feeding.clear()
+        self._table = _SamplingTable(self.options.num_slots)
+        for slot in self._slots:
+            slot.request = None
+        self._forget()
+        for request in requests:
+            if not request.future.done():
+                request.future.set_exception(error)
+
+
+class _SamplingTable:
+    """The slots that are sampling, as arrays: a step touches them all at once."""
+
+    def __init__(self, num_slots: int) -> None:
+        self._positions_S = np.zeros(num_slots, np.int64)
+        self._launched_S = np.zeros(num_slots, np.int64)
+        self._collected_S = np.zeros(num_slots, np.int64)
+        self._limits_S = np.zeros(num_slots, np.int64)
+        self._temperatures_S = np.ones(num_slots, np.float32)
+        self._top_ps_S = np.ones(num_slots, np.float32)
+        self._is_busy_S = np.zeros(num_slots, bool)
+        self.tickets_S = np.zeros(num_slots, np.int64)
+        """Raised when an answer ends: what was launched for it and comes later is ignored."""
+        self._uniforms_S_T = np.zeros((num_slots, 0), np.float32)
+        self._ids_S_T = np.zeros((num_slots, 0), np.int64)
+        self._logprobs_S_T = np.zeros((num_slots, 0), np.float32)
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._is_busy_S.any())
+
+    def busy_slots(self) -> list[int]:
+        return np.flatnonzero(self._is_busy_S).tolist()
+
+    def start(self, slot: int, request: _Request) -> None:
+        """The prompt is in the cache: the step being built samples the first token."""
+        limit = request.limit
+        self._widen(limit)
+        generator = np.random.Generator(np.random.Philox(key=request.seed))
+        self._uniforms_S_T[slot, :limit] = generator.random(limit, dtype=np.float32)
+        self._positions_S[slot] = len(request.ids) + len(request.said)
+        self._launched_S[slot] = self._collected_S[slot] = len(request.said)
+        self._limits_S[slot] = limit
+        self._temperatures_S[slot] = request.sampling.temperature
+        self._top_ps_S[slot] = request.sampling.top_p
+        self._is_busy_S[slot] = True
+
+    def take_decode_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Slots whose last sample is to be fed, and where."""
+        slots = np.flatnonzero(self._is_busy_S & (self._launched_S < self._limits_S))
+        positions = self._positions_S[slots]
+        self._positions_S[slots] += 1
+        return slots, positions
+
+    def draws(self, slots_B: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Uniform numbers, temperatures and top-p of the next samples."""
+        uniforms = self._uniforms_S_T[slots_B, self._launched_S[slots_B]]
+        self._launched_S[slots_B] += 1
+        return uniforms, self._temperatures_S[slots_B], self._top_ps_S[slots_B]
+
+    def record(
+        self, slots_B: np.ndarray, ids_B: np.ndarray, logprobs_B: np.ndarray, stops: np.ndarray
+    ) -> np.ndarray:
+        """Keep samples; say which answers they end."""
+        at_B = self._collected_S[slots_B]
+        self._ids_S_T[slots_B, at_B] = ids_B
+        self._logprobs_S_T[slots_B, at_B] = logprobs_B
+        self._collected_S[slots_B] += 1
+        is_last_B = self._collected_S[slots_B] >= self._limits_S[slots_B]
+        is_ended_B: np.ndarray = np.isin(ids_B, stops) | is_last_B
+        return is_ended_B
+
+    def end(self, slot: int) -> tuple[list[int], list[float]]:
+        """The whole answer; the slot samples no more."""
+        count = self._collected_S[slot]
+        self._is_busy_S[slot] = False
+        self.tickets_S[slot] += 1
+        return self._ids_S_T[slot, :count].tolist(), self._logprobs_S_T[slot, :count].tolist()
+
+    def interrupt(self, slot: int) -> list[int]:
+        """Stop sampling for now; what was said so far must be fed again and is kept."""
+        self._is_busy_S[slot] = False
+        said: list[int] = self._ids_S_T[slot, : self._collected_S[slot]].tolist()
+        return said
+
+    def _widen(self, limit: int) -> None:
+        missing = limit - self._ids_S_T.shape[1]
+        if missing > 0:
+            pad = ((0, 0), (0, missing))
+            self._uniforms_S_T = np.pad(self._uniforms_S_T, pad)
+            self._ids_S_T = np.pad(self._ids_S_T, pad)
+            self._logprobs_S_T = np.pad(self._logprobs_S_T, pad)
+
+
+def _make_stepper(model: LocalModel, options: EngineOptions) -> Stepper:
+    cache = SlotCache(
+        model.network.config, options.num_slots, options.max_context, model.dtype, model.device
+    )
+    if model.device.type == "cuda":
+        from practicum.policies.local.cuda_stepper import CudaStepper
+
+        return CudaStepper(
+            model, cache, use_graphs=options.use_graphs, compile_model=options.compile
+        )
+    return CpuStepper(model, cache)
+
+
+def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many leading elements are equal, by bisection: slices compare at C speed."""
+    low, high = 0, min(len(a), len(b))
+    if a[:high] == b[:high]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
