@@ -2,17 +2,24 @@ from pathlib import Path
 
 import pytest
 
-from practicum.config.base import read_config
+from practicum.config.base import StrictConfig, read_config
 from practicum.config.eval import EvalConfig
+from practicum.config.train import RlConfig, SftConfig
 from practicum.core.errors import ConfigError
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 MINIMAL = {"env": "textcraft", "policy": "expert"}
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("eval_*.yaml")), ids=lambda p: p.stem)
-def test_every_shipped_evaluation_loads(path: Path) -> None:
-    assert read_config(EvalConfig, path=path).samples >= 1
+KINDS: dict[str, type[StrictConfig]] = {"eval": EvalConfig, "sft": SftConfig, "rl": RlConfig}
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_shipped_config_loads_and_says_what_it_is(path: Path) -> None:
+    kind, _, _ = path.stem.partition("_")
+    read_config(KINDS[kind], path=path)
+    header = path.read_text().partition("\nenv:")[0]
+    assert header.startswith("# ") and f"configs/{path.name}" in header
 
 
 def test_overrides_come_last_and_reach_nested_keys() -> None:

@@ -1,0 +1,168 @@
+"""Plays groups until an update has what it can learn from.
+
+A group whose rewards are all equal teaches nothing; the moment that is known another one is
+started in its place, up to a limit. With `carry_over`, groups that are under way when the
+update has enough stay under way and serve the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from practicum.config.train import GroupsConfig, GrpoConfig
+from practicum.core.canonical import stable_seed
+from practicum.core.episode import Episode, Group
+from practicum.core.task import Task
+from practicum.rollout.play import Attempt, Table, play_episode
+from practicum.train.grpo import JudgedGroup
+
+Record = Callable[[Episode], None]
+
+
+@dataclass
+class TaskCursor:
+    """An endless order of tasks: all of them shuffled, then all of them shuffled anew."""
+
+    tasks: Sequence[Task]
+    seed: int
+    position: int = 0
+    """Tasks handed out so far: all there is to save."""
+    _epoch: int = -1
+    _order: list[Task] = field(default_factory=list)
+
+    def next(self) -> tuple[Task, int]:
+        """The next task, and the seed of the group that will play it."""
+        epoch, index = divmod(self.position, len(self.tasks))
+        if self._epoch != epoch:
+            self._epoch = epoch
+            self._order = sorted(
+                self.tasks, key=lambda task: stable_seed(self.seed, "order", epoch, task.id)
+            )
+        seed = stable_seed(self.seed, "group", self.position)
+        self.position += 1
+        return self._order[index], seed
+
+
+@dataclass
+class OpenGroup:
+    """A group that is being played, and the members that have ended."""
+
+    number: int
+    task: Task
+    seed: int
+    ended: dict[int, Episode] = field(default_factory=dict)
+    """By sample."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What a checkpoint notes of it; the episodes themselves are in the run's file."""
+        episodes = {str(sample): episode.id for sample, episode in self.ended.items()}
+        return {
+            "number": self.number,
+            "task_id": self.task.id,
+            "seed": self.seed,
+            "episodes": episodes,
+        }
+
+
+@dataclass
+class Collected:
+    """The groups of one update."""
+
+    groups: list[JudgedGroup] = field(default_factory=list)
+
+    @property
+    def informative(self) -> list[JudgedGroup]:
+        """Those that teach something."""
+        return [g for g in self.groups if g.advantages.is_informative]
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """Of all groups."""
+        return [e for g in self.groups for e in g.group.episodes]
+
+
+class Collector:
+    """Keeps groups under way and hands over whole ones."""
+
+    def __init__(
+        self,
+        table: Table,
+        cursor: TaskCursor,
+        groups: GroupsConfig,
+        grpo: GrpoConfig,
+        record: Record,
+    ) -> None:
+        self._table = table
+        self._cursor = cursor
+        self._groups = groups
+        self._grpo = grpo
+        self._record = record
+        self._limit = groups.max_per_update or 2 * groups.per_update
+        self._min_judged = groups.min_judged or max(2, groups.size // 2)
+        self._under_way: dict[asyncio.Task[JudgedGroup], OpenGroup] = {}
+
+    @property
+    def open_groups(self) -> list[OpenGroup]:
+        """Groups under way, the oldest first."""
+        return sorted(self._under_way.values(), key=lambda group: group.number)
+
+    def start(self, group: OpenGroup) -> None:
+        """Play what is missing of a group."""
+        self._under_way[asyncio.create_task(self._play_group(group))] = group
+
+    async def collect(self) -> Collected:
+        """Play until enough groups are informative, or the limit of groups is played."""
+        collected = Collected()
+        wanted = self._groups.per_update
+        while True:
+            self._start_groups(collected, wanted)
+            if not self._under_way:
+                return collected
+            done, _ = await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+            # What is done comes as a set, which has no order, and a run must repeat.
+            for job in sorted(done, key=lambda job: self._under_way[job].number):
+                del self._under_way[job]
+                collected.groups.append(job.result())
+            is_enough = len(collected.informative) >= wanted
+            if self._groups.carry_over and (is_enough or len(collected.groups) >= self._limit):
+                return collected
+
+    def _start_groups(self, collected: Collected, wanted: int) -> None:
+        if self._groups.carry_over:
+            # Twice what fills the slots: members of a group end at different times, and the
+            # slots they leave are taken by groups that wait.
+            room = -(-2 * self._table.slots.count // self._groups.size) - len(self._under_way)
+        else:
+            missing = wanted - len(collected.informative) - len(self._under_way)
+            room = min(missing, self._limit - len(collected.groups) - len(self._under_way))
+        for _ in range(room):
+            number = self._cursor.position
+            self.start(OpenGroup(number, *self._cursor.next()))
+
+    async def _play_group(self, group: OpenGroup) -> JudgedGroup:
+        async with asyncio.TaskGroup() as members:
+            for sample in range(self._groups.size):
+                if sample not in group.ended:
+                    members.create_task(self._play_member(group, sample))
+        episodes = tuple(group.ended[sample] for sample in range(self._groups.size))
+        return JudgedGroup.of(Group(group.task, episodes), self._grpo, self._min_judged)
+
+    async def _play_member(self, group: OpenGroup, sample: int) -> None:
+        """One member of a group; a broken one is played again, and every try is recorded."""
+        for retry in range(self._groups.retries + 1):
+            seed = stable_seed(group.seed, "retry", retry) if retry else group.seed
+            episode = await play_episode(self._table, Attempt(group.task, sample, seed))
+            self._record(episode)
+            if not episode.is_broken:
+                break
+        group.ended[sample] = episode
+
+    async def aclose(self) -> None:
+        """Drop what is under way."""
+        for job in self._under_way:
+            job.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+        self._under_way.clear()

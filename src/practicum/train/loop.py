@@ -1,0 +1,194 @@
+"""The online loop: play groups, learn from them, say what happened.
+
+Evaluation, display and files come in as functions: the loop knows neither.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from practicum.config.train import RlConfig
+from practicum.core.episode import Episode
+from practicum.core.task import Task
+from practicum.policies.local.policy import HfPolicy
+from practicum.rollout.play import Table
+from practicum.train.collect import Collected, Collector, OpenGroup, TaskCursor
+from practicum.train.grpo import update_policy
+from practicum.train.trainer import LocalTrainer, Metrics
+
+Evaluate = Callable[[int], Awaitable[Mapping[str, float]]]
+"""Evaluates the policy after so many updates; gives `eval/...` metrics."""
+Estimate = Callable[[Sequence[tuple[int, int]]], Mapping[str, float]]
+"""From (successes, samples) of tasks to the success rate: `mean`, `low` and `high`."""
+
+
+@dataclass
+class Progress:
+    """Where training stands; all that a checkpoint must remember beside the weights."""
+
+    update: int = 0
+    cursor: int = 0
+    train_s: float = 0.0
+    """Time spent in updates, evaluations aside."""
+    open_groups: list[OpenGroup] = field(default_factory=list)
+    """Under way when the checkpoint was written: their missing members are played first."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What a checkpoint writes down."""
+        groups = [group.to_json() for group in self.open_groups]
+        return {
+            "update": self.update,
+            "cursor": self.cursor,
+            "train_s": self.train_s,
+            "open_groups": groups,
+        }
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Where a run's records go."""
+
+    record: Callable[[Episode], None]
+    log: Callable[[Metrics], None]
+    save: Callable[[Progress], Path]
+    """Writes a checkpoint."""
+    estimate: Estimate
+    is_stopping: Callable[[], bool] = lambda: False
+    """Asked after every update: whether to write a checkpoint and stop."""
+
+
+async def train_online(
+    config: RlConfig,
+    table: Table,
+    tasks: Sequence[Task],
+    policy: HfPolicy,
+    trainer: LocalTrainer,
+    evaluate: Evaluate | None,
+    journal: Journal,
+    progress: Progress,
+    reference: Any = None,
+) -> Path:
+    """Run GRPO from where `progress` stands to the end; returns the last checkpoint.
+
+    `reference` is the network training began with, for `grpo.kl`.
+    """
+    cursor = TaskCursor(tasks, config.seed, progress.cursor)
+    collector = Collector(table, cursor, config.groups, config.grpo, journal.record)
+    for group in progress.open_groups:
+        collector.start(group)
+    policy.version = progress.update
+    policy.engine.take_stats()
+    path: Path | None = None
+
+    def is_last() -> bool:
+        minutes = config.max_minutes
+        is_late = minutes is not None and progress.train_s >= 60 * minutes
+        return progress.update >= config.num_updates or is_late or journal.is_stopping()
+
+    try:
+        while not is_last():
+            began = perf_counter()
+            policy.engine.resume(weights_changed=True)
+            collected = await collector.collect()
+            await policy.engine.pause()
+            played = perf_counter()
+            learnt: Metrics = {}
+            if collected.informative:
+                learnt = update_policy(
+                    trainer,
+                    collected.informative,
+                    config.grpo,
+                    update=progress.update,
+                    seed=config.seed,
+                    reference=reference,
+                )
+            trained = perf_counter()
+            progress.update += 1
+            progress.cursor = cursor.position
+            progress.train_s += trained - began
+            progress.open_groups = collector.open_groups
+            policy.version = progress.update
+            metrics = {
+                "update": progress.update,
+                **describe(collected, journal.estimate),
+                **learnt,
+                **_speed(policy, learnt, played - began, trained - played),
+                "time/elapsed_s": progress.train_s,
+            }
+            every = config.evaluate.every if config.evaluate is not None else None
+            if evaluate is not None and every and progress.update % every == 0 and not is_last():
+                policy.engine.resume(weights_changed=True)
+                metrics |= await evaluate(progress.update)
+                await policy.engine.pause()
+                policy.engine.take_stats()
+            journal.log(metrics)
+            path = None
+            if progress.update % config.checkpoints.every == 0 or is_last():
+                path = journal.save(progress)
+    finally:
+        await collector.aclose()
+        policy.engine.resume(weights_changed=True)
+    return path or journal.save(progress)
+
+
+def describe(collected: Collected, estimate: Estimate) -> Metrics:
+    """What the episodes of an update were like."""
+    episodes = collected.episodes
+    judged = [e for e in episodes if e.reward is not None]
+    kinds = Counter(g.advantages.kind for g in collected.groups)
+    metrics: dict[str, Any] = {
+        "episode/count": len(episodes),
+        "episode/judged": len(judged),
+        "group/count": len(collected.groups),
+        "group/informative": kinds["informative"],
+        "group/all_success": kinds["all-success"],
+        "group/all_failure": kinds["all-failure"] + kinds["equal"],
+        "group/dropped": kinds["too-few"],
+        "error/total": sum(e.is_broken for e in episodes),
+    }
+    if judged:
+        num_turns = sum(len(e.turns) for e in judged)
+        metrics |= {
+            "reward/mean": sum(e.reward.value for e in judged if e.reward) / len(judged),
+            **_success(collected, estimate),
+            "episode/num_turns": num_turns / len(judged),
+            "episode/invalid_rate": sum(t.is_invalid for e in judged for t in e.turns)
+            / max(1, num_turns),
+        }
+    stops = Counter(str(e.stop) for e in judged)
+    errors = Counter(e.error.kind for e in episodes if e.error is not None)
+    metrics |= {f"stop/{name}": count for name, count in sorted(stops.items())}
+    metrics |= {f"error/{name}": count for name, count in sorted(errors.items())}
+    return metrics
+
+
+def _success(collected: Collected, estimate: Estimate) -> Metrics:
+    """The success rate with its interval: tasks are the unit of chance, not episodes."""
+    groups = [g.group for g in collected.groups if g.group.judged]
+    tallies = [(sum(e.is_success for e in g.judged), len(g.judged)) for g in groups]
+    return {f"success/{name}": value for name, value in estimate(tallies).items()}
+
+
+def _speed(policy: HfPolicy, learnt: Metrics, rollout_s: float, training_s: float) -> Metrics:
+    stats = policy.engine.take_stats()
+    slots = policy.engine.options.num_slots
+    computed = learnt.get("tokens/computed", 0.0)
+    return {
+        "tokens/sampled": stats.sampled_tokens,
+        "tokens/prompt": stats.prompt_tokens,
+        "tokens/copied": stats.copied_tokens,
+        "tokens/sampled_per_s": stats.sampled_tokens / rollout_s,
+        "tokens/trained_per_s": computed / training_s,
+        "slots/busy": stats.busy_slots / max(1, stats.steps * slots),
+        "time/sampling_s": stats.time_s,
+        "time/environment_s": max(0.0, rollout_s - stats.time_s),
+        "time/training_s": training_s,
+        "time/sync_s": 0.0,
+        "time/idle_s": 0.0,
+        "time/total_s": rollout_s + training_s,
+    }

@@ -1,0 +1,271 @@
+"""The trainer: owns the optimiser, turns packed batches into newer weights of a local model.
+
+The module it trains is the module the sampler samples from, so publishing weights costs
+nothing. In bfloat16 the optimiser keeps float32 masters and the module gets a rounded copy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from practicum.config.train import LoraConfig, ModelConfig, OptimizerConfig, PackingConfig
+from practicum.policies.local.attention import PackedLayout
+from practicum.policies.local.lean import plain_products
+from practicum.policies.local.stepper import hidden_states, lean_hidden_states, output_head
+from practicum.policies.local.weights import LocalModel
+from practicum.train.batch import Pack, Sample, pack_samples
+from practicum.train.losses import logprobs_and_entropy
+
+HEAD_TOKENS = 4096
+"""Trained tokens whose logits exist at once."""
+KEPT_LOGITS = 2**24
+"""Fewer logits than this are kept for the gradient; more are computed again."""
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What the model says about the trained tokens of one micro-batch."""
+
+    logprobs_N: Tensor
+    entropy_N: Tensor
+    recorded_N: Tensor
+    """Log-probabilities the sampler recorded."""
+    advantages_N: Tensor
+    fixed_N: dict[str, Tensor]
+    """Log-probabilities from passes before this update, by name."""
+
+
+Objective = Callable[[Scored], tuple[Tensor, dict[str, Tensor]]]
+"""Loss per token, and further values per token to report the mean of."""
+
+
+class LocalTrainer:
+    """Trains all weights of a model, or adapters, on one device."""
+
+    def __init__(
+        self,
+        model: LocalModel,
+        optimizer: OptimizerConfig,
+        packing: PackingConfig,
+        *,
+        num_updates: int,
+        gradient_checkpointing: bool = False,
+        compile_model: bool = False,
+        temperature: float = 1.0,
+    ) -> None:
+        self.model = model
+        self.num_steps = 0
+        """Optimiser steps so far."""
+        self._config = optimizer
+        self._num_updates = num_updates
+        self._packing = packing
+        self._temperature = temperature
+        self._checkpoints = gradient_checkpointing
+        is_gpu = model.device.type == "cuda"
+        self._pads = is_gpu if packing.fixed_shapes == "auto" else packing.fixed_shapes
+        if gradient_checkpointing:
+            model.network.gradient_checkpointing_enable({"use_reentrant": False})
+            _refuse_dropout(model.network.config)
+        # On a GPU attention is a kernel that knows whole sequences only.
+        self._shares = not is_gpu
+        self._hidden = hidden_states
+        if compile_model:
+            self._hidden = torch.compile(hidden_states, dynamic=False)
+        elif not is_gpu and not gradient_checkpointing:
+            self._hidden = lean_hidden_states
+        self._params = [p for p in model.network.parameters() if p.requires_grad]
+        self._has_masters = self._params[0].dtype != torch.float32
+        self._masters = (
+            [p.detach().float().requires_grad_() for p in self._params]
+            if self._has_masters
+            else self._params
+        )
+        self._optimizer = torch.optim.AdamW(
+            self._masters,
+            lr=optimizer.learning_rate,
+            betas=(optimizer.beta1, optimizer.beta2),
+            weight_decay=optimizer.weight_decay,
+            fused=True,
+        )
+
+    def pack(self, samples: Sequence[Sample]) -> list[Pack]:
+        """Lay samples into micro-batches."""
+        return pack_samples(
+            samples, self._packing.pack_tokens, pad=self._pads, pad_id=0, share=self._shares
+        )
+
+    def step(
+        self,
+        packs: Sequence[Pack],
+        objective: Objective,
+        *,
+        update: int,
+        fixed: Sequence[dict[str, Tensor]] | None = None,
+    ) -> Metrics:
+        """One optimiser step over all packs; the loss is a mean over their trained tokens."""
+        num_tokens = sum(len(pack.targets_N) for pack in packs)
+        totals: dict[str, Tensor] = {}
+        # transformers checkpoints activations in train mode only.
+        self.model.network.train(self._checkpoints)
+        for index, pack in enumerate(packs):
+            with plain_products(self.model.dtype):
+                scored = self._score(pack, {} if fixed is None else fixed[index])
+                loss_N, reported = objective(scored)
+                loss = loss_N.sum() / num_tokens
+                loss.backward()
+            self._gather_gradients()
+            reported = {"loss": loss_N, "entropy": scored.entropy_N, **reported}
+            for name, tensor_N in reported.items():
+                value_N = tensor_N.detach().float()
+                if name.endswith("max"):
+                    worst = value_N.max()
+                    totals[name] = torch.maximum(totals.get(name, worst), worst)
+                else:
+                    totals[name] = totals.get(name, torch.zeros_like(loss)) + value_N.sum()
+        self.model.network.eval()
+        norm = torch.nn.utils.clip_grad_norm_(self._masters, self._config.max_grad_norm)
+        rate = self.learning_rate(update)
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        if self._has_masters:
+            with torch.no_grad():
+                torch._foreach_copy_(self._params, self._masters)
+        self.num_steps += 1
+        names = list(totals)
+        values = torch.stack([totals[n] for n in names] + [norm.float()]).tolist()
+        metrics = {
+            name: value if name.endswith("max") else value / num_tokens
+            for name, value in zip(names, values, strict=False)
+        }
+        return {**metrics, "grad_norm": values[-1], "lr": rate}
+
+    @torch.no_grad()
+    def logprobs(self, packs: Sequence[Pack], network: Any = None) -> list[Tensor]:
+        """Log-probabilities of the trained tokens, without a gradient."""
+        with plain_products(self.model.dtype):
+            return [self._score(pack, {}, network).logprobs_N for pack in packs]
+
+    def learning_rate(self, update: int) -> float:
+        """The rate of an update, counted from 0."""
+        config = self._config
+        if update < config.warmup_updates:
+            return config.learning_rate * (update + 1) / (config.warmup_updates + 1)
+        span = max(1, self._num_updates - config.warmup_updates)
+        progress = min(1.0, (update - config.warmup_updates) / span)
+        floor = 0.1
+        shape = {
+            "constant": 1.0,
+            "linear": 1 - (1 - floor) * progress,
+            "cosine": floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * progress)),
+        }[config.schedule]
+        return config.learning_rate * shape
+
+    def save_state(self, path: Path) -> None:
+        """Write what the export lacks: optimiser moments, master weights, adapters unmerged."""
+        state = {
+            "num_steps": self.num_steps,
+            "optimizer": self._optimizer.state_dict(),
+            "weights": [m.detach() for m in self._masters],
+        }
+        torch.save(state, path)
+
+    @torch.no_grad()
+    def load_state(self, path: Path) -> None:
+        """Take up what `save_state` wrote."""
+        state = torch.load(path, map_location=self.model.device, weights_only=True)
+        self.num_steps = state["num_steps"]
+        for master, param, value in zip(self._masters, self._params, state["weights"], strict=True):
+            master.copy_(value)
+            if self._has_masters:
+                param.copy_(value)
+        self._optimizer.load_state_dict(state["optimizer"])
+
+    def _score(self, pack: Pack, fixed: dict[str, Tensor], network: Any = None) -> Scored:
+        device = self.model.device
+        network = network or self.model.network
+        layout = PackedLayout(pack.lengths, device, pack.parents)
+        ids_T, positions_T, predictors_N, targets_N = (
+            torch.from_numpy(array).to(device, non_blocking=True)
+            for array in (pack.ids_T, pack.positions_T, pack.predictors_N, pack.targets_N)
+        )
+        hidden_N = self._hidden(network, ids_T, positions_T, layout, predictors_N)
+        head = output_head(network)
+        logprobs, entropies = [], []
+        for part, targets in zip(
+            hidden_N.split(HEAD_TOKENS), targets_N.split(HEAD_TOKENS), strict=True
+        ):
+            inputs = (head, part, targets, self._temperature)
+            if len(targets_N) * network.config.vocab_size <= KEPT_LOGITS:
+                logprobs_part, entropy_part = _head_logprobs(*inputs)
+            else:
+                # Logits of a large vocabulary are the biggest tensor there is: made again
+                # in the backward pass rather than kept.
+                logprobs_part, entropy_part = checkpoint(
+                    _head_logprobs, *inputs, use_reentrant=False
+                )
+            logprobs.append(logprobs_part)
+            entropies.append(entropy_part)
+        return Scored(
+            torch.cat(logprobs),
+            torch.cat(entropies),
+            torch.from_numpy(pack.logprobs_N).to(device),
+            torch.from_numpy(pack.advantages_N).to(device),
+            fixed,
+        )
+
+    def _gather_gradients(self) -> None:
+        """Sum bfloat16 gradients of micro-batches in float32."""
+        if not self._has_masters:
+            return
+        gradients = [param.grad for param in self._params]
+        if self._masters[0].grad is None:
+            for master, gradient in zip(self._masters, gradients, strict=True):
+                assert gradient is not None
+                master.grad = gradient.float()
+        else:
+            torch._foreach_add_([master.grad for master in self._masters], gradients)
+        for param in self._params:
+            param.grad = None
+
+
+def _head_logprobs(
+    head: Any, hidden: Tensor, targets: Tensor, temperature: float
+) -> tuple[Tensor, Tensor]:
+    return logprobs_and_entropy(head(hidden), targets, temperature)
+
+
+def _refuse_dropout(config: Any) -> None:
+    values = {k: v for k, v in config.to_dict().items() if "dropout" in k and v}
+    assert not values, f"{values}: a policy is trained as it samples, without dropout"
+
+
+def add_adapters(model: LocalModel, config: LoraConfig) -> LocalModel:
+    """The same model with low-rank adapters that alone are trained."""
+    from peft import LoraConfig as PeftConfig
+    from peft import get_peft_model
+
+    peft_config = PeftConfig(
+        r=config.rank,
+        lora_alpha=config.alpha,
+        target_modules=config.targets,
+        lora_dropout=0.0,
+        task_type="CAUSAL_LM",
+    )
+    return LocalModel(get_peft_model(model.network, peft_config), model.tokenizer, model.device)
+
+
+def prepare_model(model: LocalModel, config: ModelConfig) -> LocalModel:
+    """The model as the config wants it trained."""
+    return add_adapters(model, config.lora) if config.lora is not None else model
