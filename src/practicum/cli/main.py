@@ -12,11 +12,13 @@ import typer
 
 from practicum.cli.check import check
 from practicum.cli.compare import compare
+from practicum.cli.data import data
 from practicum.cli.doctor import doctor
 from practicum.cli.envs import envs
 from practicum.cli.evaluate import evaluate
 from practicum.cli.serve import serve
 from practicum.cli.tasks import tasks
+from practicum.cli.train import rl, sft
 from practicum.core.errors import ConfigError, PracticumError, StoreError
 
 FAILED = 1
@@ -35,6 +37,9 @@ app.command("check")(check)
 app.command("eval")(evaluate)
 app.command("compare")(compare)
 app.command("serve")(serve)
+app.add_typer(data, name="data")
+app.command("sft")(sft)
+app.command("rl")(rl)
 app.command("doctor")(doctor)
 
 

@@ -114,7 +114,7 @@ class Run:
             yield episode_from_json(row, self._get_image)
 
     def metrics(self) -> Iterator[dict[str, Any]]:
-        """Every measurement on record; a resumed run can hold two of one update."""
+        """Every measurement on record; there can be two of one update."""
         return METRICS.read(self.path / "metrics.jsonl")
 
     def report(self) -> dict[str, Any]:

@@ -1,0 +1,156 @@
+"""`practicum sft CONFIG` and `practicum rl CONFIG`: train a model, and say what it gained."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from practicum.cli.output import JsonFlag, console, interval, percent, points, print_json
+from practicum.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from practicum.config.train import RlConfig, SftConfig
+
+ConfigPath = Annotated[Path, typer.Argument(help="A YAML file, as in configs/.", metavar="CONFIG")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Settings on top of it.", metavar="[key=value ...]")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="The run folder; by default runs/ and the config's name."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run folder.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the resolved config and stop.")]
+
+
+def sft(
+    config: ConfigPath,
+    overrides: Overrides = None,
+    out: Out = None,
+    resume: Resume = False,
+    dry_run: DryRun = False,
+    json: JsonFlag = False,
+) -> int:
+    """Train on demonstrations."""
+    from practicum.config.train import SftConfig
+
+    return _train(SftConfig, config, overrides or [], out, resume, dry_run, json)
+
+
+def rl(
+    config: ConfigPath,
+    overrides: Overrides = None,
+    out: Out = None,
+    resume: Resume = False,
+    dry_run: DryRun = False,
+    json: JsonFlag = False,
+) -> int:
+    """Train with GRPO in an environment."""
+    from practicum.config.train import RlConfig
+
+    return _train(RlConfig, config, overrides or [], out, resume, dry_run, json)
+
+
+def _train(
+    kind: type[SftConfig] | type[RlConfig],
+    path: Path,
+    overrides: list[str],
+    out: Path | None,
+    is_resumed: bool,
+    is_dry: bool,
+    is_json: bool,
+) -> int:
+    from practicum.config.base import read_config
+    from practicum.config.train import SftConfig
+
+    config: SftConfig | RlConfig = read_config(kind, path=path, overrides=overrides)
+    if is_dry:
+        print_json(config.model_dump(mode="json"))
+        return 0
+    folder = out or Path("runs") / path.stem
+    try:
+        import matplotlib  # noqa: F401
+        import torch  # noqa: F401
+        import transformers
+    except ImportError as error:
+        raise ConfigError(f"training needs {error.name}: pip install 'practicum[train]'") from error
+    transformers.utils.logging.disable_progress_bar()
+    report = asyncio.run(_run(config, folder, is_resumed, is_shown=not is_json))
+    if report is None:
+        again = " ".join(["practicum", "sft" if kind is SftConfig else "rl", str(path), *overrides])
+        console(stderr=True).print(f"stopped; go on with: {again} --out {folder} --resume")
+        return 1
+    if is_json:
+        print_json({**report, "run": str(folder), "checkpoint": str(folder / report["checkpoint"])})
+    else:
+        _print_report(report, folder)
+    return 0
+
+
+async def _run(
+    config: SftConfig | RlConfig, folder: Path, is_resumed: bool, *, is_shown: bool
+) -> dict[str, Any] | None:
+    from practicum.cli.training import TrainingProgress
+    from practicum.cli.training_run import Watch, run_rl, run_sft
+    from practicum.config.train import RlConfig
+
+    asked_to_stop: list[int] = []
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda number, _: _stop(number, asked_to_stop))
+    with TrainingProgress(is_shown=is_shown) as progress:
+
+        def on_evaluation(name: str, report: dict[str, Any]) -> None:
+            progress.say(
+                f"{name}: success {interval(report['success'])} on {report['panel']}, "
+                f"{report['tasks']} tasks, {report['episodes']} episodes"
+            )
+
+        watch = Watch(progress.expect, progress.add, on_evaluation, lambda: bool(asked_to_stop))
+        if isinstance(config, RlConfig):
+            report = await run_rl(config, folder, watch, is_resumed=is_resumed)
+        else:
+            report = await run_sft(config, folder, watch, is_resumed=is_resumed)
+    if report is not None and (config.evaluate is not None or isinstance(config, RlConfig)):
+        _draw(config, folder)
+    return report
+
+
+def _stop(number: int, asked: list[int]) -> None:
+    """The first signal stops after the update under way; the second one at once."""
+    if asked:
+        raise KeyboardInterrupt
+    asked.append(number)
+
+
+def _draw(config: SftConfig | RlConfig, folder: Path) -> None:
+    from practicum.store.run import Run
+    from practicum.train.curve_picture import draw_curve
+
+    rows = list(Run.open(folder).metrics())
+    held_out = config.evaluate
+    subtitle = f"held out: {held_out.panel}, {held_out.samples} a task" if held_out else ""
+    title = f"{Path(config.model.path).name} in {config.env}"
+    draw_curve(rows, folder / "curve.png", title=title, subtitle=subtitle)
+
+
+def _print_report(report: dict[str, Any], folder: Path) -> None:
+    out = console()
+    if report["before"] is not None:
+        out.print(f"before  {interval(report['before'])}")
+    if report["after"] is not None:
+        out.print(f"after   {interval(report['after'])} on {report['panel']}")
+    if (paired := report["paired"]) is not None:
+        out.print(
+            f"gain    [bold]{points(paired['difference'])}[/], p = {paired['p_value']:.2g} "
+            f"({paired['test']}, {paired['tasks']} tasks, paired)"
+        )
+    timings = report["timings_s"]
+    phases = ("sampling", "environment", "training", "sync")
+    spent = max(1e-9, sum(timings[phase] for phase in phases))
+    shares = ", ".join(f"{phase} {percent(timings[phase] / spent)}" for phase in phases)
+    out.print(f"{report['updates']} updates in {timings['updates']:.0f} s: {shares}")
+    out.print(f"model {folder / report['checkpoint']}, report {folder / 'report.json'}")

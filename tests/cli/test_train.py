@@ -1,0 +1,155 @@
+"""`practicum sft` and `practicum rl` on the model that ships with the package."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from practicum.cli.main import main
+from practicum.store.run import Run
+
+SMALL: dict[str, Any] = {
+    "env": "textcraft",
+    "model": {"path": "craft-base", "max_context": 768},
+    "packing": {"pack_tokens": 1024},
+    "sampler": {"slots": 16},
+    "sampling": {"max_tokens": 64},
+    "limits": {"max_turns": 4, "max_repeated_refusals": 2},
+    "optimizer": {"learning_rate": 1e-4},
+    "threads": 1,
+}
+RL = SMALL | {
+    "num_updates": 3,
+    "groups": {"size": 4, "per_update": 2, "max_per_update": 3},
+    "evaluate": {"panel": "dev", "max_tasks": 6, "max_repeated_refusals": 2},
+    "checkpoints": {"every": 1},
+}
+
+
+def write(path: Path, config: dict[str, Any]) -> Path:
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def weights_hash(run: Path) -> str:
+    weights = run / "checkpoints" / "latest" / "model.safetensors"
+    return hashlib.sha256(weights.read_bytes()).hexdigest()
+
+
+def test_sft_then_rl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sft = SMALL | {"demonstrations": {"max_tasks": 6, "longer": "skip"}, "batch_size": 3}
+    config = write(tmp_path / "sft.yaml", sft | {"evaluate": None})
+    assert main(["sft", str(config), "--out", str(tmp_path / "sft"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["updates"] == 2 and report["before"] is None
+
+    config = write(tmp_path / "rl.yaml", RL)
+    start = f"model.path={tmp_path}/sft/checkpoints/latest"
+    assert main(["rl", str(config), start, "--out", str(tmp_path / "rl"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    for key in ("run", "updates", "before", "after", "paired", "checkpoint", "timings_s"):
+        assert key in report
+    assert set(report["before"]) == {"mean", "low", "high"}
+    assert report["paired"]["tasks"] == 6 and report["paired"]["contract_equal"]
+    run = Run.open(tmp_path / "rl")
+    assert [row["update"] for row in run.metrics()] == [0, 1, 2, 3, 3]
+    episodes = list(run.episodes())
+    assert episodes and all(t.completion.logprobs for e in episodes for t in e.turns)
+    assert (tmp_path / "rl" / "curve.png").stat().st_size > 10_000
+    assert report["overlap"]["checked_against"] == "textcraft/train"
+
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = Path(report["checkpoint"])
+    assert AutoModelForCausalLM.from_pretrained(folder).num_parameters() < 2_000_000
+    assert AutoTokenizer.from_pretrained(folder).chat_template
+    spec = f"hf:{folder}"
+    argv = ["eval", "textcraft", "--policy", spec, "--panel", "dev", "--max-turns", "2", "--json"]
+    assert main([*argv, "max_tasks=2", "--out", str(tmp_path / "eval")]) == 0
+    judged = json.loads(capsys.readouterr().out)
+    assert judged["episodes"] == 2
+    assert judged["overlap"] == {"checked_against": "textcraft/train", "tasks": 0, "families": 0}
+
+
+@pytest.mark.slow
+def test_a_kill_in_the_middle_of_an_update_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write(tmp_path / "rl.yaml", RL | {"evaluate": None})
+    assert main(["rl", str(config), "--out", str(tmp_path / "whole"), "--json"]) == 0
+
+    cut = tmp_path / "cut"
+    command = [sys.executable, "-m", "practicum", "rl", str(config), "--out", str(cut), "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300
+    while not (cut / "checkpoints" / "update-000001").exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    while (cut / "episodes.jsonl").stat().st_size == _marked(cut):  # the next update plays
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (cut / "report.json").exists()
+
+    capsys.readouterr()
+    assert main(["rl", str(config), "--out", str(cut), "--resume", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["updates"] == 3
+    assert weights_hash(cut) == weights_hash(tmp_path / "whole")
+    played = [[e.id for e in Run.open(tmp_path / name).episodes()] for name in ("cut", "whole")]
+    assert played[0] == played[1]
+
+
+def _marked(run: Path) -> int:
+    newest = sorted((run / "checkpoints").glob("update-*"))[-1]
+    size: int = json.loads((newest / "progress.json").read_text())["files"]["episodes.jsonl"]
+    return size
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["model.path=nowhere"], "no model at nowhere"),
+        (["num_update=3"], "did you mean 'num_updates'?"),
+        (["packing.pack_tokens=64"], "must hold the longest episode"),
+        (["sampling.temperature=0"], "a group learns nothing"),
+        (["panel=trian"], "trian"),
+        (["groups.variants=3", "env=babyai"], "has no prompt variants"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], says: str
+) -> None:
+    config = write(tmp_path / "rl.yaml", RL)
+    assert main(["rl", str(config), *argv, "--out", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert says in error and error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_dry_run_prints_the_resolved_config(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write(tmp_path / "rl.yaml", RL)
+    assert main(["rl", str(config), "groups.size=6", "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out)["groups"]["size"] == 6
+
+
+def test_resuming_with_another_config_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write(tmp_path / "rl.yaml", RL | {"evaluate": None, "num_updates": 1})
+    out = ["--out", str(tmp_path / "run")]
+    assert main(["rl", str(config), *out, "--json"]) == 0
+    assert main(["rl", str(config), "seed=9", *out, "--resume"]) == 2
+    assert "started with another seed" in capsys.readouterr().err
