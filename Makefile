@@ -50,10 +50,11 @@ bench: .venv/.dev
 	.venv/bin/python benchmarks/textcraft.py
 	.venv/bin/python benchmarks/envs.py
 	benchmarks/run_rollout
+	benchmarks/run_train
 
 docs: .venv/.dev
 	.venv/bin/mkdocs build --strict --quiet
 	@echo 'open site/index.html'
 
 clean:
-	rm -rf .venv .venv-vllm .venv-bench build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-vllm .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
