@@ -50,9 +50,13 @@ def commands_page() -> str:
     """Every command's help."""
     from practicum.cli.main import app
 
-    names = [command.name for command in app.registered_commands]
+    lines = [[str(command.name)] for command in app.registered_commands]
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        commands = group.typer_instance.registered_commands
+        lines += [[str(group.name), str(command.name)] for command in commands]
     parts = ["# Commands\n", "Exit codes: 0 done, 1 the run failed, 2 the input was wrong.\n"]
-    parts += [f"## practicum {name}\n\n```\n{_help(str(name))}\n```\n" for name in names]
+    parts += [f"## practicum {' '.join(line)}\n\n```\n{_help(line)}\n```\n" for line in lines]
     return "\n".join(parts)
 
 
@@ -75,11 +79,11 @@ def formats_page() -> str:
     return "\n".join(parts)
 
 
-def _help(command: str) -> str:
-    from practicum.cli.main import main
+def _help(command: list[str]) -> str:
+    from practicum.cli.main import app
 
     out = io.StringIO()
     with redirect_stdout(out):
-        main([command, "--help"])
+        app(args=[*command, "--help"], prog_name="practicum", standalone_mode=False)
     text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
