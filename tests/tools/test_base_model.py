@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -17,13 +19,34 @@ from practicum.envs.text.textcraft.env import create  # noqa: E402
 from practicum.envs.text.textcraft.tasks import make_task  # noqa: E402
 from practicum.policies.replay import ReplayPolicy  # noqa: E402
 from tools.base_model import arena  # noqa: E402
-from tools.base_model.batches import encode, pad  # noqa: E402
-from tools.base_model.corpus import EXPERT, RECIPES, SYSTEM_TEXT, make_documents, play  # noqa: E402
+from tools.base_model.batches import Corpus, encode, pad  # noqa: E402
+from tools.base_model.corpus import (  # noqa: E402
+    EXPERT,
+    RECIPES,
+    SYSTEM_TEXT,
+    make_documents,
+    misleads,
+    play,
+)
 from tools.base_model.model import CraftModel, Size, save  # noqa: E402
+from tools.base_model.shelves import fill_shelves, walk  # noqa: E402
 from tools.base_model.tokenizer import build_tokenizer  # noqa: E402
-from tools.base_model.worlds import Shape, check_apart, forbidden_names, make_world  # noqa: E402
+from tools.base_model.updates import (  # noqa: E402
+    Optimisers,
+    Update,
+    answer_loss,
+    orthogonalise,
+)
+from tools.base_model.worlds import (  # noqa: E402
+    Shape,
+    check_apart,
+    forbidden_names,
+    make_world,
+    real_words,
+)
 
 TOKENIZER = build_tokenizer()
+PAD_ID = int(str(TOKENIZER.pad_token_id))
 TINY = Size(width=32, num_layers=2, num_heads=2, num_kv_heads=1, head_width=16, mlp_width=48)
 
 
@@ -40,11 +63,22 @@ def test_no_world_uses_a_real_name() -> None:
         assert not world.items & forbidden_names()
 
 
-def test_the_expert_crafts_every_goal_of_an_invented_world() -> None:
+def test_some_names_are_one_word_and_some_hold_others() -> None:
+    names = {name for seed in range(20) for name in make_world(seed, Shape()).items}
+    real = {name for name in names if "_" not in name and name in real_words()}
+    assert real
+    assert not real & forbidden_names()
+    assert any(name.partition("_")[2] in names for name in names)
+
+
+def test_the_expert_crafts_every_goal_whose_names_do_not_mislead() -> None:
     for seed in range(10):
         world = make_world(seed, Shape())
         for goal in world.goals[:4]:
-            conversation = play(make_task(world, goal), world, EXPERT, Random(0))
+            task = make_task(world, goal)
+            if misleads(task, world):
+                continue
+            conversation = play(task, world, EXPERT, Random(0))
             assert "Action: craft" in conversation[-1][1]
             assert goal.replace("_", " ") in conversation[-1][1].rpartition("Action:")[2]
 
@@ -113,3 +147,65 @@ def test_padding_keeps_every_document() -> None:
     assert ids.shape[1] % 64 == 0
     for row, document in enumerate(documents):
         assert ids[row, : len(document.ids)].tolist() == document.ids.tolist()
+
+
+def _corpus() -> Corpus:
+    return Corpus.join(
+        [encode(doc) for seed in range(6) for doc in make_documents(RECIPES["expert"], seed)]
+    )
+
+
+def test_a_corpus_comes_back_from_its_file(tmp_path: Path) -> None:
+    corpus = _corpus()
+    corpus.save(tmp_path / "corpus.npz")
+    read = Corpus.load(tmp_path / "corpus.npz")
+    assert (read.ids == corpus.ids).all()
+    assert (read.lengths == corpus.lengths).all()
+    assert read.num_too_long == corpus.num_too_long
+
+
+def test_shelves_hold_every_document_and_a_pass_repeats_none() -> None:
+    corpus = _corpus()
+    shelves = fill_shelves(corpus, PAD_ID, 1024, "cpu")
+    assert sum(int((shelf.ids != PAD_ID).sum()) for shelf in shelves) == len(corpus.ids)
+    assert sum(int(shelf.is_answer.sum()) for shelf in shelves) == corpus.is_answer.sum()
+    num_batches = sum(len(shelf.ids) // shelf.num_rows for shelf in shelves)
+    drawn = [(n, i) for n, rows in islice(walk(shelves, 0), num_batches) for i in rows.tolist()]
+    assert len(drawn) == len(set(drawn))
+
+
+@pytest.mark.parametrize("muon_lr", [None, 0.01])
+def test_updates_lower_the_loss_and_a_zero_rate_changes_nothing(muon_lr: float | None) -> None:
+    torch.manual_seed(0)
+    model = CraftModel(TINY, len(TOKENIZER))
+    shelf = fill_shelves(_corpus(), PAD_ID, 512, "cpu", lengths=(128,))[0]
+    optimisers, total = Optimisers(model, 3e-3, muon_lr), torch.zeros(())
+    update = Update(model, optimisers, shelf, total, partial(answer_loss, pad=PAD_ID))
+    rows = torch.arange(shelf.num_rows)
+    before = [p.clone() for p in model.parameters()]
+    update(rows)
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
+    first = total.item()
+    optimisers.set_rate(1.0)
+    for _ in range(8):
+        total.zero_()
+        update(rows)
+    assert total.item() < first - 0.3
+
+
+def test_padding_costs_nothing() -> None:
+    torch.manual_seed(0)
+    model = CraftModel(TINY, len(TOKENIZER))
+    ids, is_answer = pad([encode(next(make_documents(RECIPES["expert"], 1)))])
+    wider = torch.nn.functional.pad(ids, (0, 64), value=PAD_ID)
+    wide_mask = torch.nn.functional.pad(is_answer, (0, 64))
+    narrow = answer_loss(model, ids, is_answer, PAD_ID)
+    wide = answer_loss(model, wider, wide_mask, PAD_ID)
+    assert torch.allclose(torch.stack(narrow), torch.stack(wide), atol=1e-5)
+
+
+def test_an_orthogonal_direction_has_singular_values_near_one() -> None:
+    torch.manual_seed(0)
+    values = torch.linalg.svdvals(orthogonalise(torch.randn(3, 24, 8)))
+    assert values.min() > 0.5
+    assert values.max() < 1.5

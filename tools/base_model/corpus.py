@@ -10,7 +10,7 @@ may not look again. How skilled the crafters are is the corpus's main setting.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -21,9 +21,9 @@ from practicum.core.episode import Completion, Turn
 from practicum.core.message import Action, Observation
 from practicum.core.task import Task
 from practicum.envs.text.textcraft.env import COMMANDS, RULES, TextCraftGame
-from practicum.envs.text.textcraft.expert import make_plan, play_expertly, read_puzzle
+from practicum.envs.text.textcraft.expert import Puzzle, make_plan, play_expertly, read_puzzle
 from practicum.envs.text.textcraft.tasks import first_observation, make_task
-from practicum.envs.text.textcraft.world import World
+from practicum.envs.text.textcraft.world import World, to_key
 from tools.base_model.worlds import Shape, check_apart, make_world
 
 FORMAT = ReactFormat()
@@ -61,8 +61,8 @@ class CorpusConfig:
 
     crafters: tuple[Crafter, ...]
     shape: Shape = field(default_factory=Shape)
-    depth_weights: tuple[float, ...] = (0.3, 0.4, 0.2, 0.1)
-    """How much goals of depth 1, 2, … are wanted."""
+    depth_weights: tuple[float, ...] = (0.2, 0.5, 0.25, 0.05)
+    """How often a goal of depth 1, 2, … is drawn, where the world has any."""
 
 
 EXPERT = Crafter(weight=1.0)
@@ -96,20 +96,45 @@ _NUMBER = re.compile(r"\d+")
 
 def make_documents(config: CorpusConfig, seed: int) -> Iterator[Conversation]:
     """Play the documents of one world."""
+    rng = Random(f"corpus/{seed}")
+    for task, world in make_tasks(config, seed):
+        crafter = rng.choices(config.crafters, [c.weight for c in config.crafters])[0]
+        yield play(task, world, crafter, rng)
+
+
+def make_tasks(config: CorpusConfig, seed: int) -> Iterator[tuple[Task, World]]:
+    """Draw the tasks of one world, without those that are too long or misleading."""
     world = make_world(seed, config.shape)
     check_apart(world)
-    rng = Random(f"corpus/{seed}")
-    goals = list(world.goals)
-    weights = [_weight(config, world.depths[goal]) for goal in goals]
-    if not any(weights):
-        return
-    for goal in dict.fromkeys(rng.choices(goals, weights, k=GOALS_PER_WORLD)):
+    rng = Random(f"tasks/{seed}")
+    for goal in _draw_goals(config, world, rng):
         task = make_task(world, goal, variant=rng.randrange(1000))
-        if len(task.data["commands"]) > MAX_COMMANDS:
+        if len(task.data["commands"]) > MAX_COMMANDS or misleads(task, world):
             continue
-        crafter = rng.choices(config.crafters, [c.weight for c in config.crafters])[0]
         if _expert_turns(task) <= MAX_EXPERT_TURNS:
-            yield play(task, world, crafter, rng)
+            yield task, world
+
+
+def misleads(task: Task, world: World) -> bool:
+    """Whether names make something seem a kind that is none, or of a kind that it is not of."""
+    puzzle = read_puzzle(first_observation(task))
+    asked = {key for made in puzzle.recipes.values() for r in made for key, _ in r.inputs}
+    return any(
+        world.generic_of.get(to_key(member)) != to_key(key)
+        for key in asked
+        for member in puzzle.members(key)
+    )
+
+
+def _draw_goals(config: CorpusConfig, world: World, rng: Random) -> Iterator[str]:
+    """Different goals; the depth is drawn first, as deep goals are few in a world."""
+    by_depth: dict[int, list[str]] = {}
+    for goal in world.goals:
+        if world.depths[goal] <= len(config.depth_weights):
+            by_depth.setdefault(world.depths[goal], []).append(goal)
+    weights = {depth: config.depth_weights[depth - 1] for depth in by_depth}
+    drawn = rng.choices(list(weights), list(weights.values()), k=GOALS_PER_WORLD)
+    yield from dict.fromkeys(rng.choice(by_depth[depth]) for depth in drawn)
 
 
 def play(task: Task, world: World, crafter: Crafter, rng: Random) -> Conversation:
@@ -197,7 +222,7 @@ def misread(first: str, rng: Random) -> str:
     head, _, inputs = lines[spot].partition(" using ")
     parts = inputs.split(", ")
     kind = rng.randrange(4)
-    if kind == 0 and _output(lines[spot]) != puzzle.goal:
+    if kind == 0 and _output(lines[spot]) not in (puzzle.goal, *_endings(puzzle)):
         del lines[spot]  # now it seems that the thing can be fetched
     elif kind == 1 and len(parts) > 1:
         parts.pop(rng.randrange(len(parts)))
@@ -212,6 +237,12 @@ def misread(first: str, rng: Random) -> str:
     return "\n".join(lines)
 
 
+def _endings(puzzle: Puzzle) -> set[str]:
+    """What other names end in: without a recipe it would seem a kind of those."""
+    words = [name.split(" ") for name in puzzle.recipes]
+    return {" ".join(name[i:]) for name in words for i in range(1, len(name))}
+
+
 def _recount(text: str, rng: Random) -> str:
     return _NUMBER.sub(lambda found: str(max(1, int(found[0]) + rng.choice((-2, -1, 1, 2)))), text)
 
@@ -224,8 +255,3 @@ def _output(line: str) -> str | None:
 def _expert_turns(task: Task) -> int:
     plan = make_plan(read_puzzle(first_observation(task)), {}, frozenset())
     return len(plan.fetch) + len(plan.crafts)
-
-
-def _weight(config: CorpusConfig, depth: int) -> float:
-    weights: Sequence[float] = config.depth_weights
-    return weights[depth - 1] if depth <= len(weights) else 0.0

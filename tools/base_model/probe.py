@@ -106,7 +106,7 @@ def sft(
             losses = -_logprobs(model, ids)
             mask = is_answer[:, 1:].float()
             _update(model, optimiser, (losses * mask).sum() / mask.sum())
-            done += int((ids != 0).sum())
+            done += ids.numel()
 
 
 def grpo(

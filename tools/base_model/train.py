@@ -12,35 +12,36 @@ import json
 import logging
 import math
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import torch
-from torch import Tensor
-from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
 from practicum.core.task import Task
-from practicum.envs.text.textcraft.tasks import PANELS, make_task
+from practicum.envs.text.textcraft.tasks import PANELS
 from practicum.envs.text.textcraft.versions import load_world
 from practicum.envs.text.textcraft.world import World
 from tools.base_model.arena import play_all, score
-from tools.base_model.batches import Document, batches, make_corpus
-from tools.base_model.corpus import RECIPES
+from tools.base_model.batches import Corpus, encode, make_corpus
+from tools.base_model.corpus import EXPERT, RECIPES, make_tasks, play
 from tools.base_model.model import SIZES, CraftModel, save
+from tools.base_model.shelves import Shelf, fill_shelves, walk
 from tools.base_model.tokenizer import build_tokenizer
-from tools.base_model.worlds import Shape, make_world
+from tools.base_model.updates import Optimisers, Update, answer_loss, autocast
 
 logger = logging.getLogger("base_model")
 
 FIRST_HELD_OUT_SEED = 2_000_000_000
 """Worlds from here on are never trained on."""
-PROMPT_WEIGHT = 0.1
-"""Of a token the crafter only reads: little can be learned from names drawn at random."""
 WARMUP = 0.03
-"""Share of the updates."""
+"""Share of the training in which the learning rate rises."""
+NUM_LINES = 20
+"""Of the log."""
+CHECK_EVERY = 64
+"""Updates given to a GPU before its results are awaited."""
 
 
 def main() -> None:
@@ -48,69 +49,121 @@ def main() -> None:
     arguments = _parse()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     started = time.monotonic()
-    documents = make_corpus(arguments.recipe, arguments.documents, arguments.processes)
-    num_tokens = sum(len(document.ids) for document in documents)
-    logger.info(
-        "corpus %s: %d episodes, %d tokens, %.0f s; no real name or recipe in it",
-        arguments.recipe,
-        len(documents),
-        num_tokens,
-        time.monotonic() - started,
+    corpus = (
+        Corpus.load(arguments.corpus)
+        if arguments.corpus
+        else make_corpus(arguments.recipe, arguments.documents, arguments.processes)
     )
     torch.manual_seed(arguments.seed)
     torch.set_float32_matmul_precision("high")
     tokenizer = build_tokenizer()
     model = CraftModel(SIZES[arguments.size], len(tokenizer)).to(arguments.device)
     logger.info("%d parameters", sum(p.numel() for p in model.parameters()))
-    loss = fit(model, documents, arguments)
+    figures = fit(model, tokenizer, corpus, arguments)
     save(model, tokenizer, arguments.out)
-    figures = evaluate(model, tokenizer, arguments.eval_tasks, arguments.eval_samples)
-    figures |= {"answer_loss": round(loss, 4), "seconds": round(time.monotonic() - started)}
-    _write_readme(arguments, figures)
+    figures |= evaluate(model, tokenizer, arguments.eval_tasks, arguments.eval_samples)
+    figures["seconds"] = round(time.monotonic() - started)
+    _write_readme(arguments, len(corpus.lengths), figures)
 
 
-def fit(model: CraftModel, documents: Sequence[Document], arguments: argparse.Namespace) -> float:
-    """Train for so many updates; returns the last loss on answers."""
-    decayed = [p for p in model.parameters() if p.ndim == 2]
-    others = [p for p in model.parameters() if p.ndim != 2]
-    optimiser = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}],
-        lr=arguments.lr,
-        betas=(0.9, 0.95),
-        fused=arguments.device == "cuda",
+def fit(
+    model: CraftModel,
+    tokenizer: PreTrainedTokenizerFast,
+    corpus: Corpus,
+    arguments: argparse.Namespace,
+) -> dict[str, object]:
+    """Train for so many updates or minutes; returns the last losses and the speed."""
+    pad = tokenizer.pad_token_id
+    assert isinstance(pad, int)
+    device: str = arguments.device
+    shelves = fill_shelves(corpus, pad, arguments.tokens_per_update, device)
+    panel = fill_shelves(
+        panel_corpus("dev", arguments.eval_tasks), pad, arguments.tokens_per_update, device
     )
-    rng = Random(arguments.seed)
-    compute = torch.compile(answer_loss, dynamic=True) if arguments.compile else answer_loss
-    started, num_tokens, recent = time.monotonic(), 0, 0.0
-    stream = _endless(documents, rng, arguments.tokens_per_update)
-    for update in range(arguments.updates):
-        ids, is_answer = next(stream)
-        ids, is_answer = ids.to(arguments.device), is_answer.to(arguments.device)
-        for group in optimiser.param_groups:
-            group["lr"] = arguments.lr * _schedule(update / arguments.updates)
-        with _autocast(arguments.device):
-            loss, on_answers = compute(model, ids, is_answer)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
-        num_tokens += ids.numel()
-        if update % max(1, arguments.updates // 20) == 0 or update == arguments.updates - 1:
-            recent = on_answers.item()
-            rate = num_tokens / (time.monotonic() - started)
-            logger.info("update %d: answer loss %.4f, %.0f tokens/s", update, recent, rate)
-    return recent
+    optimisers = Optimisers(model, arguments.lr, arguments.muon_lr)
+    total = torch.zeros((), device=device)
+    loss = partial(answer_loss, pad=pad)
+    compute = torch.compile(loss, dynamic=False) if arguments.compile else loss
+    updates = [Update(model, optimisers, shelf, total, compute) for shelf in shelves]
+    if device == "cuda" and not arguments.eager:
+        for one in updates:
+            one.capture()
+        logger.info("captured %d shapes", len(updates))
+    total.zero_()
+    clock = _Clock(arguments.updates, arguments.minutes)
+    stream = walk(shelves, arguments.seed)
+    done, num_tokens, num_lines, since = 0, 0, 0, 0
+    figures: dict[str, object] = {}
+    while (progress := clock.progress(done)) < 1:
+        optimisers.set_rate(_schedule(progress))
+        number, rows = next(stream)
+        updates[number](rows)
+        done += 1
+        num_tokens += shelves[number].ids[0].numel() * len(rows)
+        if done % CHECK_EVERY == 0:
+            total.cpu()  # waits for the device, so that the clock is right
+        progress = clock.progress(done)
+        if progress < min(1, (num_lines + 1) / NUM_LINES):
+            continue
+        seconds = clock.seconds()
+        figures = {
+            "answer_loss": round(total.item() / (done - since), 5),
+            "dev_answer_loss": round(panel_loss(model, panel, pad), 5),
+            "updates": done,
+            "updates_per_second": round(done / seconds, 1),
+            "tokens_per_second": round(num_tokens / seconds),
+        }
+        logger.info("%.1f%%: %s", 100 * progress, ", ".join(f"{k} {v}" for k, v in figures.items()))
+        total.zero_()
+        num_lines, since = int(progress * NUM_LINES), done
+    return figures
 
 
-def answer_loss(model: CraftModel, ids: Tensor, is_answer: Tensor) -> tuple[Tensor, Tensor]:
-    """The training loss, and the part of it that concerns answers."""
-    logits, targets = model(ids)[:, :-1], ids[:, 1:]
-    losses = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
-    answers = is_answer[:, 1:].flatten().float()
-    read = (targets.flatten() != 0).float() - answers
-    weights = answers + PROMPT_WEIGHT * read
-    on_answers = (losses * answers).sum() / answers.sum()
-    return (losses * weights).sum() / weights.sum(), on_answers.detach()
+class _Clock:
+    """How far training is, by updates or by minutes."""
+
+    def __init__(self, num_updates: int, minutes: float | None) -> None:
+        self._num_updates = num_updates
+        self._limit = None if minutes is None else 60 * minutes
+        self._started = time.monotonic()
+
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._started
+
+    def progress(self, done: int) -> float:
+        """From 0 to 1."""
+        if self._limit is None:
+            return done / self._num_updates
+        return self.seconds() / self._limit
+
+
+@torch.no_grad()
+def panel_loss(model: CraftModel, shelves: Sequence[Shelf], pad: int) -> float:
+    """Mean loss of a token in the expert's answers on a panel; documents count by their length."""
+    total, count = 0.0, 0
+    for shelf in shelves:
+        for start in range(0, len(shelf.ids), shelf.num_rows):
+            rows = torch.arange(
+                start, min(start + shelf.num_rows, len(shelf.ids)), device=shelf.ids.device
+            )
+            ids, is_answer = shelf.take(rows)
+            with autocast(ids.device.type):
+                _, on_answers = answer_loss(model, ids, is_answer, pad)
+            weight = int(is_answer.sum())
+            total += on_answers.item() * weight
+            count += weight
+    return total / count
+
+
+def panel_corpus(name: str, num_tasks: int) -> Corpus:
+    """The expert's episodes of a panel's tasks; measured on, never trained on."""
+    return Corpus.join(
+        [
+            encode(play(task, world, EXPERT, Random(0)))
+            for task, world in panel_tasks(name)[:num_tasks]
+        ]
+    )
 
 
 def evaluate(
@@ -127,24 +180,15 @@ def evaluate(
 
 
 def held_out_tasks(count: int) -> list[tuple[Task, World]]:
-    """Tasks in worlds that are not in the corpus."""
-    found: list[tuple[Task, World]] = []
-    for seed in range(FIRST_HELD_OUT_SEED, FIRST_HELD_OUT_SEED + count):
-        world = make_world(seed, Shape())
-        found.append((make_task(world, Random(seed).choice(world.goals)), world))
-    return found
+    """Tasks in worlds that are not in the corpus, one of each world."""
+    seeds = range(FIRST_HELD_OUT_SEED, FIRST_HELD_OUT_SEED + 2 * count)
+    firsts = (next(make_tasks(RECIPES["expert"], seed), None) for seed in seeds)
+    return [first for first in firsts if first][:count]
 
 
 def panel_tasks(name: str) -> list[tuple[Task, World]]:
     """The real tasks of a panel."""
     return [(task, load_world(task.data["world"])) for task in PANELS.load(name)]
-
-
-def _endless(
-    documents: Sequence[Document], rng: Random, tokens_per_batch: int
-) -> Iterator[tuple[Tensor, Tensor]]:
-    while True:
-        yield from batches(documents, rng, tokens_per_batch)
 
 
 def _schedule(progress: float) -> float:
@@ -153,15 +197,22 @@ def _schedule(progress: float) -> float:
     return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (progress - WARMUP) / (1 - WARMUP)))
 
 
-def _autocast(device: str) -> AbstractContextManager[object]:
-    return torch.autocast("cuda", torch.bfloat16) if device == "cuda" else nullcontext()
-
-
-def _write_readme(arguments: argparse.Namespace, figures: dict[str, object]) -> None:
+def _write_readme(
+    arguments: argparse.Namespace, num_documents: int, figures: dict[str, object]
+) -> None:
     folder: Path = arguments.out
     digest = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
-    shown = ("recipe", "size", "documents", "updates", "tokens_per_update", "lr", "seed")
-    options = " ".join(f"--{k.replace('_', '-')} {getattr(arguments, k)}" for k in shown)
+    shown = {
+        "recipe": arguments.recipe,
+        "size": arguments.size,
+        "documents": num_documents,
+        "updates": figures["updates"],
+        "tokens-per-update": arguments.tokens_per_update,
+        "lr": arguments.lr,
+        "muon-lr": arguments.muon_lr,
+        "seed": arguments.seed,
+    }
+    options = " ".join(f"--{key} {value}" for key, value in shown.items() if value is not None)
     (folder / "README.md").write_text(
         "# Craft base\n\n"
         "A small base model for Practicum's quickstart: it knows the language of crafting from "
@@ -176,17 +227,21 @@ def _write_readme(arguments: argparse.Namespace, figures: dict[str, object]) -> 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--recipe", choices=sorted(RECIPES), default="mixed")
+    parser.add_argument("--recipe", choices=sorted(RECIPES), default="expert")
+    parser.add_argument("--corpus", type=Path, help="a file that `batches` made of the recipe")
     parser.add_argument("--size", choices=sorted(SIZES), default="small")
-    parser.add_argument("--documents", type=int, default=60_000)
-    parser.add_argument("--updates", type=int, default=3000)
-    parser.add_argument("--tokens-per-update", type=int, default=65_536)
+    parser.add_argument("--documents", type=int, default=400_000)
+    parser.add_argument("--updates", type=int, default=60_000)
+    parser.add_argument("--minutes", type=float, help="train so long instead, corpus not counted")
+    parser.add_argument("--tokens-per-update", type=int, default=32_768)
     parser.add_argument("--lr", type=float, default=3e-3)
+    parser.add_argument("--muon-lr", type=float, help="use Muon for the layers' matrices")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--eval-samples", type=int, default=8)
     parser.add_argument("--eval-tasks", type=int, default=96)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--eager", action="store_true", help="capture no graph")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     return parser.parse_args()
 
