@@ -153,3 +153,16 @@ def test_resuming_with_another_config_is_refused(
     assert main(["rl", str(config), *out, "--json"]) == 0
     assert main(["rl", str(config), "seed=9", *out, "--resume"]) == 2
     assert "started with another seed" in capsys.readouterr().err
+
+
+def test_a_second_process_cannot_take_up_a_run_that_is_being_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write(tmp_path / "rl.yaml", RL | {"evaluate": None, "num_updates": 1})
+    out = ["--out", str(tmp_path / "run")]
+    assert main(["rl", str(config), *out, "--json"]) == 0
+    before = (tmp_path / "run" / "episodes.jsonl").read_bytes()
+    with Run.open(tmp_path / "run").exclusive():
+        assert main(["rl", str(config), *out, "--resume"]) == 2
+    assert "another process is writing" in capsys.readouterr().err
+    assert (tmp_path / "run" / "episodes.jsonl").read_bytes() == before

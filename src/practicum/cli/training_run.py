@@ -136,6 +136,14 @@ async def run_rl(
     """Train with GRPO; returns the report that is also written, or None if asked to stop."""
     began = perf_counter()
     session = _open(config, "rl", path, watch, is_resumed, lambda env: _rl_tasks(env, config))
+    with session.run.exclusive():
+        return await _train_rl(config, session, began, is_resumed)
+
+
+async def _train_rl(
+    config: RlConfig, session: TrainingRun, began: float, is_resumed: bool
+) -> Json | None:
+    watch = session.watch
     tasks = session.tasks
     name = _training_set(config.env, config.panel)
     session.note_training_set(name, (t.id for t in tasks), (t.family for t in tasks))
@@ -166,6 +174,14 @@ async def run_sft(
     """Train on demonstrations; returns the report that is also written, or None if stopped."""
     began = perf_counter()
     session = _open(config, "sft", path, watch, is_resumed, lambda env: _demo_tasks(env, config))
+    with session.run.exclusive():
+        return await _train_sft(config, session, began, is_resumed)
+
+
+async def _train_sft(
+    config: SftConfig, session: TrainingRun, began: float, is_resumed: bool
+) -> Json | None:
+    watch = session.watch
     shown = await load_demonstrations(
         config, session.environment, session.tasks, session.policy.renderer
     )

@@ -132,7 +132,7 @@ class Run:
     @contextmanager
     def recording(self) -> Iterator[Callable[[Episode], None]]:
         """Append episodes; a second process that tries to is refused."""
-        with self._lock():
+        with self.exclusive():
             writer = EPISODES.append_to(self.path / "episodes.jsonl")
             try:
                 yield lambda episode: writer.append(episode_to_json(episode, self._put_image))
@@ -142,7 +142,7 @@ class Run:
     @contextmanager
     def measuring(self) -> Iterator[Callable[[Mapping[str, float]], None]]:
         """Append measurements, each with its `update`; what is no number is refused."""
-        with self._lock():
+        with self.exclusive():
             writer = METRICS.append_to(self.path / "metrics.jsonl")
             try:
                 yield lambda metrics: writer.append(_checked(metrics))
@@ -150,7 +150,8 @@ class Run:
                 writer.close()
 
     @contextmanager
-    def _lock(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
+        """Be the only process that writes here; another one is refused. Can be nested."""
         if self._lock_file is None:
             self._lock_file = _locked(self.path / ".lock")
         self._num_writers += 1
