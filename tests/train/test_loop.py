@@ -13,6 +13,7 @@ from train.toy import toy_table, toy_tasks
 
 from practicum.config.train import RlConfig
 from practicum.core.episode import Episode
+from practicum.core.errors import EnvError
 from practicum.policies.local.engine import EngineOptions
 from practicum.policies.local.policy import HfPolicy
 from practicum.train.checkpoint import (
@@ -143,6 +144,16 @@ async def test_faulted_episodes_are_counted_masked_and_kill_no_neighbour(tmp_pat
     assert sum(row["error/total"] for row in run.rows) == len(broken)
     assert sum(row["episode/judged"] for row in run.rows) == len(run.episodes) - len(broken)
     assert all(row["group/informative"] > 0 for row in run.rows)
+
+
+async def test_a_world_that_is_gone_stops_the_run_and_costs_no_update(tmp_path: Path) -> None:
+    run = ToyRun(tmp_path, make_config(num_updates=3), broken_every=1)
+    with pytest.raises(EnvError, match="episodes of update 1 broke"):
+        await run.train()
+    assert run.rows == [] and latest_checkpoint(tmp_path) is not None
+    run.table = toy_table(run.policy)
+    await run.train()
+    assert [row["update"] for row in run.rows] == [1, 2, 3]
 
 
 async def test_a_broken_episode_is_played_again(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from practicum.config.train import RlConfig
 from practicum.core.episode import Episode
+from practicum.core.errors import EnvError
 from practicum.core.task import Task
 from practicum.policies.local.policy import HfPolicy
 from practicum.rollout.play import Table
@@ -97,6 +98,7 @@ async def train_online(
             collected = await collector.collect()
             await policy.engine.pause()
             played = perf_counter()
+            _stop_if_all_broke(collected, journal, progress)
             learnt: Metrics = {}
             if collected.informative:
                 learnt = update_policy(
@@ -134,6 +136,21 @@ async def train_online(
         await collector.aclose()
         policy.engine.resume(weights_changed=True)
     return path or journal.save(progress)
+
+
+def _stop_if_all_broke(collected: Collected, journal: Journal, progress: Progress) -> None:
+    """Going on without a single judged episode would spend the run's updates on nothing."""
+    episodes = collected.episodes
+    if not episodes or not all(e.is_broken for e in episodes):
+        return
+    journal.save(progress)
+    kinds = Counter(e.error.kind for e in episodes if e.error is not None)
+    first = next(e.error for e in episodes if e.error is not None)
+    raise EnvError(
+        f"all {len(episodes)} episodes of update {progress.update + 1} broke "
+        f"({', '.join(f'{kind} {count}' for kind, count in kinds.items())}), first: "
+        f"{first.message}; mend that and go on with --resume"
+    )
 
 
 def describe(collected: Collected, estimate: Estimate) -> Metrics:
