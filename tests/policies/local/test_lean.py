@@ -23,6 +23,7 @@ SHAPES: list[dict[str, Any]] = [
     {"tie_word_embeddings": False},
     {"num_key_value_heads": 4},
     {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 10_000.0}},
+    {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}},
 ]
 
 
@@ -71,6 +72,16 @@ def test_rows_asked_for_are_those_of_the_whole() -> None:
         whole = lean_hidden_states(model.network, *batch)
         part = lean_hidden_states(model.network, *batch, rows)
     torch.testing.assert_close(part, whole[rows], atol=1e-5, rtol=1e-5)
+
+
+def test_rotations_are_kept_and_grow_with_the_positions() -> None:
+    model = tiny_model()
+    with torch.no_grad():
+        kept = LeanDecoder.of(model.network)
+        assert kept is not None
+        for length in (1, 5, 40, 12):
+            batch = inputs(model, [length])
+            assert torch.equal(kept.hidden(*batch), lean_hidden_states(model.network, *batch))
 
 
 def test_half_precision_adapters_and_biases_are_left_to_transformers() -> None:

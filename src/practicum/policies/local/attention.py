@@ -12,6 +12,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
@@ -150,68 +151,82 @@ class SlotLayout:
     def __init__(
         self,
         cache: SlotCache,
-        slots_N: Tensor,
-        positions_N: Tensor,
+        slots_N: np.ndarray,
+        positions_N: np.ndarray,
         num_single: int,
         runs: Sequence[tuple[int, int, int]],
     ) -> None:
         """The first `num_single` rows stand alone; `runs` are (slot, start, length)."""
-        self._cache = cache.values_L_2_S_T_K_D
-        self._slots_N = slots_N
-        self._positions_N = positions_N
-        self._num_single = num_single
-        dtype = self._cache.dtype
+        cache_L_2_S_K_T_D = cache.values_L_2_S_T_K_D.transpose(3, 4)
+        _, _, num_slots, key_heads, num_tokens, _ = cache_L_2_S_K_T_D.shape
+        dtype = cache_L_2_S_K_T_D.dtype
+        self._cache_L = cache_L_2_S_K_T_D.unbind()
+        self._flat_L = cache_L_2_S_K_T_D.flatten(1, 4).unbind()
+        # Where in a layer's flat cache the rows' keys and, behind them, values belong.
+        heads_2_K = np.arange(2)[:, None] * (num_slots * key_heads) + np.arange(key_heads)
+        heads_N_2K = slots_N[:, None] * key_heads + heads_2_K.ravel()
+        self._places_N_2K = torch.from_numpy(heads_N_2K * num_tokens + positions_N[:, None])
         self._runs = [(*run, _run_mask(*run[1:], dtype)) for run in runs]
+        self._num_single = num_single
+        self._gathered_B: Tensor | None = None
+        self._scattered_B: Tensor | None = None
         if num_single:
-            single = slots_N[:num_single]
-            height = int(single.max()) + 1
-            self._is_gathered = 2 * num_single < height
-            # Where in the batch of attended slots each single row stands.
-            self._places = torch.arange(num_single) if self._is_gathered else single
-            self._height = num_single if self._is_gathered else height
-            lengths_S = torch.ones(self._height, dtype=torch.long)
-            lengths_S[self._places] = positions_N[:num_single] + 1
-            self._width = int(lengths_S.max())
-            seen_S_T = torch.arange(self._width)[None] < lengths_S[:, None]
-            # As an additive mask: the boolean one is turned into this in every layer.
-            self._mask = torch.zeros(seen_S_T.shape, dtype=self._cache.dtype).masked_fill_(
-                ~seen_S_T, float("-inf")
-            )[:, None, None]
-            self._is_in_place = self._height == num_single and not self._is_gathered
+            slots_B, lengths_S = slots_N[:num_single], positions_N[:num_single] + 1
+            self._height, self._width = int(slots_B.max()) + 1, int(lengths_S.max())
+            if 2 * num_single < self._height:
+                self._gathered_B = torch.from_numpy(slots_B)
+            elif num_single < self._height:
+                self._scattered_B = torch.from_numpy(slots_B)
+                lengths_B, lengths_S = lengths_S, np.ones(self._height, np.int64)
+                lengths_S[slots_B] = lengths_B
+            if self._gathered_B is None:
+                seen = cache_L_2_S_K_T_D[:, :, : self._height, :, : self._width]
+                self._seen_L = seen.flatten(2, 3).unsqueeze(3).unbind()
+            self._mask = _length_mask(lengths_S.repeat(key_heads), dtype)
 
     def attend(self, layer: int, q_N_H_D: Tensor, k_N_K_D: Tensor, v_N_K_D: Tensor) -> Tensor:
         """Write the rows' keys and values, then attend slot by slot."""
-        keys, values = self._cache[layer]
-        keys[self._slots_N, self._positions_N] = k_N_K_D
-        values[self._slots_N, self._positions_N] = v_N_K_D
+        self._flat_L[layer].index_put_((self._places_N_2K,), torch.cat((k_N_K_D, v_N_K_D), 1))
+        if not self._runs:
+            return self._attend_single(layer, q_N_H_D)
         parts = []
         if self._num_single:
-            parts.append(self._attend_single(q_N_H_D[: self._num_single], keys, values))
+            parts.append(self._attend_single(layer, q_N_H_D[: self._num_single]))
         row = self._num_single
         for slot, start, length, mask in self._runs:
-            end = start + length
-            queries = q_N_H_D[row : row + length]
-            parts.append(_attend_causally(queries, keys[slot, :end], values[slot, :end], mask))
+            keys, values = self._cache_L[layer][:, slot, :, : start + length].transpose(1, 2)
+            parts.append(_attend_causally(q_N_H_D[row : row + length], keys, values, mask))
             row += length
         return torch.cat(parts)
 
-    def _attend_single(self, q_B_H_D: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def _attend_single(self, layer: int, q_B_H_D: Tensor) -> Tensor:
         num_heads, head_dim = q_B_H_D.shape[1:]
-        key_heads = keys.shape[2]
-        # Query heads that share a key head are its rows: no key is repeated.
-        q_S_K_G_D = q_B_H_D.unflatten(1, (key_heads, -1))
-        if not self._is_in_place:
-            q_B_K_G_D = q_S_K_G_D
-            q_S_K_G_D = q_B_H_D.new_zeros(self._height, key_heads, num_heads // key_heads, head_dim)
-            q_S_K_G_D[self._places] = q_B_K_G_D
-        slots = self._slots_N[: self._num_single] if self._is_gathered else slice(self._height)
-        out = scaled_dot_product_attention(
-            q_S_K_G_D,
-            keys[:, : self._width][slots].transpose(1, 2),
-            values[:, : self._width][slots].transpose(1, 2),
-            attn_mask=self._mask,
-        )
-        return (out if self._is_in_place else out[self._places]).flatten(1, 2)
+        q_S_H_D = q_B_H_D
+        if self._scattered_B is not None:
+            q_S_H_D = q_B_H_D.new_zeros(self._height, num_heads, head_dim)
+            q_S_H_D[self._scattered_B] = q_B_H_D
+        if self._gathered_B is None:
+            seen = self._seen_L[layer]
+        else:
+            seen = self._cache_L[layer][:, self._gathered_B, :, : self._width]
+            seen = seen.flatten(1, 2).unsqueeze(2)
+        # Every key head is a batch of its own, whose keys are read in place by each query of its
+        # group. One query at a time: products of a matrix and a vector pack nothing.
+        group = num_heads * len(q_S_H_D) // seen.shape[1]
+        keys, values = seen.expand(-1, -1, group, -1, -1)
+        q = q_S_H_D.reshape(-1, group, 1, head_dim)
+        out = scaled_dot_product_attention(q, keys, values, attn_mask=self._mask)
+        out_S_H_D = out.reshape(-1, num_heads, head_dim)
+        return out_S_H_D if self._scattered_B is None else out_S_H_D[self._scattered_B]
+
+
+def _length_mask(lengths_B: np.ndarray, dtype: torch.dtype) -> Tensor:
+    """What rows see of as many tokens as the longest has, [B, 1, 1, T], to be added to scores."""
+    width = int(lengths_B.max())
+    edge = torch.zeros(2 * width, dtype=dtype)
+    edge[width:] = float("-inf")
+    # Every row is a window over the same edge.
+    return edge.unfold(0, width, 1)[torch.from_numpy(width - lengths_B)][:, None, None]
 
 
 def _run_mask(start: int, length: int, dtype: torch.dtype) -> Tensor | None:

@@ -2,8 +2,9 @@
 
 transformers' modules spend more time between products of matrices than in them while a batch
 is small. This computes the same from the same parameters: projections that read the same
-input are one product, a residual is added by the product that makes it. What is not known
-to be such a decoder, is not float32, or carries adapters, is left to transformers.
+input are one product, a residual is added by the product that makes it, and without gradients
+the weight of a norm is part of the product behind it. What is not known to be such a decoder,
+is not float32, or carries adapters, is left to transformers.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import linear, silu
+from torch.nn.functional import silu
 
 from practicum.policies.local.attention import Layout
 
@@ -29,15 +31,16 @@ MAX_PARAMETERS = 400_000_000
 
 @dataclass(frozen=True)
 class _Layer:
-    """Parameters of a layer; products are [out, in]."""
+    """Parameters of a layer; products are [in, out]."""
 
-    input_norm: Tensor
+    input_norm: Tensor | None
+    """None, like the other norm before a product, where the product has it."""
     qkv: Tensor
     qkv_bias: Tensor | None
     head_norm: Tensor | None
     """[H + K, D], of queries and keys."""
     out: Tensor
-    mlp_norm: Tensor
+    mlp_norm: Tensor | None
     gate_up: Tensor
     down: Tensor
 
@@ -46,7 +49,7 @@ class LeanDecoder:
     """Hidden states of one network.
 
     Made with gradients on, it is part of the graph: make it anew for every pass. Made with
-    gradients off, it holds copies: make it anew when the weights change.
+    gradients off, it holds copies and is called without: make it anew when the weights change.
     """
 
     def __init__(self, network: Any) -> None:
@@ -59,6 +62,8 @@ class LeanDecoder:
             _join(layer, self._heads, self._key_heads) for layer in self._decoder.layers
         ]
         self._head = _for_product(network.lm_head.weight)
+        self._norm = _for_norm(self._decoder.norm.weight)
+        self._rotations = torch.empty(0)
 
     @classmethod
     def of(cls, network: Any) -> LeanDecoder | None:
@@ -71,21 +76,31 @@ class LeanDecoder:
         """The last layer's output for N tokens arranged as the layout says, or for B of them."""
         decoder = self._decoder
         x_N_W = decoder.embed_tokens(ids_N)
-        cos, sin = (t[0, :, None] for t in decoder.rotary_emb(x_N_W, positions_N[None]))
-        # Rotating half a head negates its first half: put the sign into the table.
-        half = sin.shape[-1] // 2
-        sin = torch.cat((-sin[..., :half], sin[..., half:]), -1)
+        rotation = self._rotation(positions_N)
         for index, layer in enumerate(self._layers):
             wanted = rows_B if index == len(self._layers) - 1 else None
-            x_N_W = self._attend(index, layer, x_N_W, (cos, sin), layout, wanted)
-            gate_up = linear(rms_norm(x_N_W, layer.mlp_norm, self._eps), layer.gate_up)
+            x_N_W = self._attend(index, layer, x_N_W, rotation, layout, wanted)
+            gate_up = torch.mm(rms_norm(x_N_W, layer.mlp_norm, self._eps), layer.gate_up)
             gate, up = gate_up.chunk(2, -1)
-            x_N_W = torch.addmm(x_N_W, silu(gate) * up, layer.down.t())
-        return rms_norm(x_N_W, decoder.norm.weight, self._eps)
+            x_N_W = torch.addmm(x_N_W, silu(gate) * up, layer.down)
+        return rms_norm(x_N_W, self._norm, self._eps)
 
     def logits(self, hidden_B_W: Tensor) -> Tensor:
         """The output head."""
-        return linear(hidden_B_W, self._head)
+        return torch.mm(hidden_B_W, self._head)
+
+    def _rotation(self, positions_N: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and signed sines, [N, 1, D]; kept from step to step where they stay the same."""
+        rotary = self._decoder.rotary_emb
+        if torch.is_grad_enabled() or rotary.rope_type in ("dynamic", "longrope"):
+            table_N_2_1_D = _rotations(rotary, positions_N)
+        else:
+            highest = int(positions_N.max())
+            if highest >= len(self._rotations):
+                self._rotations = _rotations(rotary, torch.arange(2 * highest + 1))
+            table_N_2_1_D = self._rotations[positions_N]
+        cos, sin = table_N_2_1_D.unbind(1)
+        return cos, sin
 
     def _attend(
         self,
@@ -97,8 +112,12 @@ class LeanDecoder:
         rows_B: Tensor | None,
     ) -> Tensor:
         heads, key_heads = self._heads, self._key_heads
-        joint = linear(rms_norm(x_N_W, layer.input_norm, self._eps), layer.qkv, layer.qkv_bias)
-        joint = joint.unflatten(1, (heads + 2 * key_heads, -1))
+        normal = rms_norm(x_N_W, layer.input_norm, self._eps)
+        if layer.qkv_bias is None:
+            joint = torch.mm(normal, layer.qkv)
+        else:
+            joint = torch.addmm(layer.qkv_bias, normal, layer.qkv)
+        joint = joint.view(len(joint), heads + 2 * key_heads, -1)
         qk, v = joint.split((heads + key_heads, key_heads), 1)
         if layer.head_norm is not None:
             qk = rms_norm(qk, layer.head_norm, self._eps)
@@ -109,7 +128,7 @@ class LeanDecoder:
         if rows_B is not None:
             # Nobody attends to the last layer's output: what is not asked for ends here.
             x_N_W, told = x_N_W[rows_B], told[rows_B]
-        return torch.addmm(x_N_W, told.flatten(1), layer.out.t())
+        return torch.addmm(x_N_W, told.flatten(1), layer.out)
 
 
 class _RmsNorm(Function):
@@ -117,7 +136,8 @@ class _RmsNorm(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        scale = _inverse_rms(x, eps)
+        norm: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        scale = (norm * norm).mul_(1 / x.shape[-1]).add_(eps).rsqrt_()
         ctx.save_for_backward(x, weight, scale)
         return (x * scale).mul_(weight)
 
@@ -134,16 +154,23 @@ class _RmsNorm(Function):
         return grad.sub_(normal.mul_(along)).mul_(scale), grad_weight, None
 
 
-def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Normalise the last axis; the weight has the shape of the last axes."""
-    if not torch.is_grad_enabled():
-        return (x * _inverse_rms(x, eps)).mul_(weight)
-    return _RmsNorm.apply(x, weight, eps)  # type: ignore[no-any-return, no-untyped-call]
+def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+    """Normalise the last axis; the weight has the shape of the last axes.
 
-
-def _inverse_rms(x: Tensor, eps: float) -> Tensor:
+    Without gradients it comes multiplied by the root of the last axis' size (`_for_norm`), or
+    not at all where the next product has it.
+    """
+    if torch.is_grad_enabled():
+        return _RmsNorm.apply(x, weight, eps)  # type: ignore[no-any-return, no-untyped-call]
     norm: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    return (norm * norm).mul_(1 / x.shape[-1]).add_(eps).rsqrt_()
+    # One operation on few numbers costs as much as one on many: x / sqrt(norm^2 + size * eps).
+    normal = x / norm.hypot_(_scalar((x.shape[-1] * eps) ** 0.5))
+    return normal if weight is None else normal.mul_(weight)
+
+
+@cache
+def _scalar(value: float) -> Tensor:
+    return torch.tensor(value, dtype=torch.float32)
 
 
 @contextmanager
@@ -196,18 +223,39 @@ def _join(layer: Any, heads: int, key_heads: int) -> _Layer:
             )
         )
     has_bias = inputs[0].bias is not None
+    qkv = torch.cat([product.weight for product in inputs])
+    gate_up = torch.cat((mlp.gate_proj.weight, mlp.up_proj.weight))
+    input_norm = layer.input_layernorm.weight
+    mlp_norm = layer.post_attention_layernorm.weight
+    if not torch.is_grad_enabled():
+        qkv, gate_up = qkv * _for_norm(input_norm), gate_up * _for_norm(mlp_norm)
+        input_norm = mlp_norm = None
+        head_norm = None if head_norm is None else _for_norm(head_norm)
     return _Layer(
-        input_norm=layer.input_layernorm.weight,
-        qkv=_for_product(torch.cat([product.weight for product in inputs])),
+        input_norm=input_norm,
+        qkv=_for_product(qkv),
         qkv_bias=torch.cat([product.bias for product in inputs]) if has_bias else None,
         head_norm=head_norm,
         out=_for_product(attention.o_proj.weight),
-        mlp_norm=layer.post_attention_layernorm.weight,
-        gate_up=_for_product(torch.cat((mlp.gate_proj.weight, mlp.up_proj.weight))),
+        mlp_norm=mlp_norm,
+        gate_up=_for_product(gate_up),
         down=_for_product(mlp.down_proj.weight),
     )
 
 
+def _for_norm(weight: Tensor) -> Tensor:
+    """The weight as `rms_norm` wants it: without gradients, times the root of its axis' size."""
+    return weight if torch.is_grad_enabled() else weight * weight.shape[-1] ** 0.5
+
+
 def _for_product(weight: Tensor) -> Tensor:
-    """The same matrix; without gradients a copy laid out as products with few rows like it."""
-    return weight if torch.is_grad_enabled() else weight.t().contiguous().t()
+    """[out, in] as [in, out]; without gradients a copy, which products with few rows like."""
+    return weight.t() if torch.is_grad_enabled() else weight.t().contiguous()
+
+
+def _rotations(rotary: Any, positions_N: Tensor) -> Tensor:
+    cos, sin = rotary(torch.empty(0), positions_N[None])
+    # Rotating half a head negates its first half: put the sign into the table.
+    half = sin.shape[-1] // 2
+    sin = torch.cat((-sin[..., :half], sin[..., half:]), -1)
+    return torch.stack((cos[0], sin[0]), 1).unsqueeze(2)

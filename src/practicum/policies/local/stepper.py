@@ -82,7 +82,7 @@ class CpuStepper:
         """Copy the weights again before the next step."""
         self._is_fresh = False
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def launch(self, rows: Rows) -> Sampled:
         """Run the step."""
         if not self._is_fresh:
@@ -107,10 +107,9 @@ class CpuStepper:
     def _logits(self, rows: Rows) -> Tensor:
         known = rows.ids_R != SAME_AS_SAMPLED
         ids_R = torch.from_numpy(np.where(known, rows.ids_R, self._last_ids[rows.slots_R]))
-        slots_R = torch.from_numpy(rows.slots_R)
         positions_R = torch.from_numpy(rows.positions_R)
         samples_B = torch.from_numpy(rows.samples_B)
-        layout = SlotLayout(self.cache, slots_R, positions_R, rows.num_single, rows.runs)
+        layout = SlotLayout(self.cache, rows.slots_R, rows.positions_R, rows.num_single, rows.runs)
         if self._lean is not None:
             return self._lean.logits(self._lean.hidden(ids_R, positions_R, layout, samples_B))
         hidden = hidden_states(self._network, ids_R, positions_R, layout, samples_B)

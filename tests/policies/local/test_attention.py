@@ -1,0 +1,58 @@
+"""Slots attend to their own tokens only, however many of the slots are busy."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from practicum.policies.local.attention import SlotCache, SlotLayout
+
+LAYER, SLOTS, TOKENS, HEADS, KEY_HEADS, DIM = 1, 9, 24, 6, 2, 8
+CONFIG = SimpleNamespace(
+    num_hidden_layers=2, num_attention_heads=HEADS, num_key_value_heads=KEY_HEADS, head_dim=DIM
+)
+
+
+def attend_one(q_H_D: Tensor, keys_T_K_D: Tensor, values_T_K_D: Tensor) -> Tensor:
+    keys, values = (t.repeat_interleave(HEADS // KEY_HEADS, 1) for t in (keys_T_K_D, values_T_K_D))
+    scores_H_T = torch.einsum("hd,thd->ht", q_H_D, keys) / DIM**0.5
+    return torch.einsum("ht,thd->hd", scores_H_T.softmax(-1), values)
+
+
+RUNS = [(6, 0, 3), (7, 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("single", "runs"),
+    [
+        pytest.param([0, 1, 2, 3], [], id="every slot"),
+        pytest.param([0, 2, 3, 5], [], id="most slots"),
+        pytest.param([1, 8], [], id="few slots"),
+        pytest.param([0, 2, 3, 5], RUNS, id="slots and runs"),
+        pytest.param([], RUNS, id="only runs"),
+    ],
+)
+def test_rows_see_the_tokens_of_their_slot_up_to_themselves(
+    single: list[int], runs: list[tuple[int, int, int]]
+) -> None:
+    torch.manual_seed(0)
+    cache = SlotCache(CONFIG, SLOTS, TOKENS, torch.float32, torch.device("cpu"))
+    content = cache.values_L_2_S_T_K_D
+    content.copy_(torch.randn(content.shape))
+    before = content.clone()
+    rows = [(slot, 3 + 2 * slot) for slot in single]
+    rows += [(slot, start + i) for slot, start, length in runs for i in range(length)]
+    slots, positions = np.array(rows).T
+    q = torch.randn(len(rows), HEADS, DIM)
+    k, v = torch.randn(2, len(rows), KEY_HEADS, DIM)
+    layout = SlotLayout(cache, slots, positions, len(single), runs)
+    out = layout.attend(LAYER, q, k, v)
+    before[LAYER, 0, slots, positions], before[LAYER, 1, slots, positions] = k, v
+    assert torch.equal(content, before), "nothing else is written"
+    for row, (slot, position) in enumerate(rows):
+        keys, values = before[LAYER, :, slot, : position + 1]
+        torch.testing.assert_close(out[row], attend_one(q[row], keys, values))
