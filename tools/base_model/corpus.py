@@ -76,7 +76,7 @@ RECIPES: dict[str, CorpusConfig] = {
     "expert": CorpusConfig((EXPERT,)),
     "mixed": CorpusConfig(_MIXED),
     "poor": CorpusConfig(
-        tuple(replace(c, misreads=0.45, forgets=0.1, strays=0.1, terse=0.3) for c in _MIXED[:1])
+        (Crafter(weight=1.0, misreads=0.5, forgets=0.1, strays=0.1, notices=0.0),)
     ),
     "shallow": CorpusConfig(
         (Crafter(weight=1.0, misreads=0.1, forgets=0.03, strays=0.03),),
@@ -183,7 +183,12 @@ class _Player:
         rng, crafter = self._rng, self._crafter
         if rng.random() < crafter.misreads:
             self._reading = misread(self._first, rng)
-        decision = play_expertly(self._situation(observation, rng.random() < crafter.forgets))
+        situation = self._situation(observation, rng.random() < crafter.forgets)
+        try:
+            decision = play_expertly(situation)
+        except RecursionError:  # what it read goes in circles: it looks again
+            self._reading = self._first
+            decision = play_expertly(self._situation(observation, forgets=False))
         if rng.random() < crafter.strays:
             decision = replace(decision, action=self._stray())
         return replace(decision, thought="") if self._is_terse else decision
