@@ -116,3 +116,6 @@ def test_any_panel_can_be_had_in_a_renamed_world() -> None:
     assert not words & {w for task in other for w in task.data["goal"].split("_")}
     assert [t.difficulty for t in train] == [t.difficulty for t in other]
     assert not {t.family for t in other} & {t.family for t in env.panel("renamed")}
+    exchanged = env.panel("train~w7")
+    assert not {t.id for t in exchanged} & {t.id for t in env.panel("all")}
+    assert not {t.family for t in exchanged} & {t.family for t in env.panel("all")}

@@ -84,7 +84,9 @@ def test_a_missing_recipe_package_names_the_line_to_type(monkeypatch: pytest.Mon
         load_default_world()
 
 
-@pytest.mark.parametrize("name", ["minecraft-1.16.6", "minecraft-1.20", "1.19", "minecraft-1.19~x"])
+@pytest.mark.parametrize(
+    "name", ["minecraft-1.16.6", "minecraft-1.20", "1.19", "minecraft-1.19~x", "minecraft-1.19~w"]
+)
 def test_unknown_worlds_are_refused(name: str) -> None:
     with pytest.raises(ConfigError):
         load_world(name)
@@ -105,6 +107,19 @@ def test_a_renamed_world_has_the_same_shape_and_no_old_name() -> None:
 def test_renaming_is_pinned_and_differs_by_seed() -> None:
     assert load_world(f"{DEFAULT_WORLD}~7").goals[0] == "troubrourn_snaizam"
     assert load_world(f"{DEFAULT_WORLD}~8").goals[0] != load_world(f"{DEFAULT_WORLD}~7").goals[0]
+
+
+def test_words_can_be_exchanged_among_themselves() -> None:
+    old, new = load_world(DEFAULT_WORLD), load_world(f"{DEFAULT_WORLD}~w7")
+    assert [old.depths[g] for g in old.goals] == [new.depths[g] for g in new.goals]
+    old_words = [word for goal in old.goals for word in goal.split("_")]
+    new_words = [word for goal in new.goals for word in goal.split("_")]
+    assert all(a != b for a, b in zip(old_words, new_words, strict=True))
+    assert {w for item in old.items for w in item.split("_")} == {
+        w for item in new.items for w in item.split("_")
+    }
+    assert new.goals == load_world(f"{DEFAULT_WORLD}~w7").goals
+    assert new.goals != load_world(f"{DEFAULT_WORLD}~w8").goals
 
 
 @pytest.mark.parametrize("version", OTHER_VERSIONS)

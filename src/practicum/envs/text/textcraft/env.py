@@ -211,7 +211,7 @@ class TextCraft:
         return tasks.PANELS.names()
 
     def panel(self, name: str) -> Panel:
-        """Load a shipped panel; `train~7` is the same goals with every word renamed by seed 7."""
+        """Load a shipped panel; `train~7` and `train~w7` are its goals in renamed worlds."""
         shipped, tilde, seed = name.partition("~")
         panel = tasks.PANELS.load(shipped)
         return Panel(name, tuple(rename(task, seed) for task in panel)) if tilde else panel

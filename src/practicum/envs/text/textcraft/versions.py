@@ -3,7 +3,8 @@
 - `minecraft-1.16.5`    the world of TextCraft
 - `minecraft-1.19`      another version's recipes, from the optional `minecraft-data` package
 - `minecraft-1.19+deep`  of several recipes for an item, only the one with the longest way
-- `minecraft-1.16.5~7`  the same recipes with every word replaced, by seed 7
+- `minecraft-1.16.5~7`  the same recipes with every word replaced by a made-up one, by seed 7
+- `minecraft-1.16.5~w7` the same recipes with every word replaced by another of the world's words
 
 A renamed world keeps the shape of every recipe and the words that names share (what was
 `oak planks` and `oak stairs` still shares a word), so it can be played from the prompt
@@ -50,10 +51,15 @@ def load_world(world_id: str) -> World:
     """Load a world by its name; an unknown name is a `ConfigError`."""
     base_id, tilde, seed = world_id.partition("~")
     if tilde:
-        if not seed.isascii() or not seed.isdigit():
-            raise ConfigError(f"world {world_id!r}: the part after '~' must be a whole number")
+        number = seed.removeprefix("w")
+        if not number.isascii() or not number.isdigit():
+            raise ConfigError(
+                f"world {world_id!r}: after '~' comes a whole number (made-up words) "
+                "or w and a whole number (words exchanged)"
+            )
         base = load_world(base_id)
-        return base.renamed(world_id, invent_words(base, int(seed)))
+        make_words = invent_words if number == seed else exchange_words
+        return base.renamed(world_id, make_words(base, int(number)))
     if base_id.endswith("+deep"):
         return load_world(base_id.removesuffix("+deep")).without_shortcuts(world_id)
     if base_id == DEFAULT_WORLD:
@@ -80,8 +86,7 @@ def rename(task: Task, seed: str) -> Task:
 
 def invent_words(world: World, seed: int) -> dict[str, str]:
     """Give every word in the world's names a made-up one; equal for equal seeds."""
-    keys = world.items | world.generics | world.generic_recipes.keys()
-    words = sorted({word for key in keys for word in key.split("_")})
+    words = _words(world)
     taken = set(words)
     invented: dict[str, str] = {}
     for word in words:
@@ -91,6 +96,18 @@ def invent_words(world: World, seed: int) -> dict[str, str]:
         taken.add(new)
         invented[word] = new
     return invented
+
+
+def exchange_words(world: World, seed: int) -> dict[str, str]:
+    """Give every word in the world's names the place of another one; equal for equal seeds."""
+    words = _words(world)
+    words.sort(key=lambda word: hashlib.sha256(f"exchange/{seed}/{word}".encode()).digest())
+    return dict(zip(words, [*words[1:], words[0]], strict=True))
+
+
+def _words(world: World) -> list[str]:
+    keys = world.items | world.generics | world.generic_recipes.keys()
+    return sorted({word for key in keys for word in key.split("_")})
 
 
 def _pseudo_word(seed: int, word: str, attempt: int) -> str:
