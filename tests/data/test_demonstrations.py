@@ -15,7 +15,7 @@ from practicum.core.env import Environment
 from practicum.core.errors import ConfigError, EnvError
 from practicum.core.message import Message
 from practicum.data.demonstrations import load_demonstrations, worth_learning
-from practicum.data.draw import draw_tasks, with_variants
+from practicum.data.draw import draw_tasks, of_difficulties, with_variants
 from practicum.data.expert import expert_episodes
 from practicum.data.samples import conversation_sample
 from practicum.data.tables import Conversation, episode_conversation, write_table
@@ -96,6 +96,33 @@ async def test_expert_demonstrations_become_samples(
         assert "Crafting commands" not in trained_text(renderer, ids, is_trained)
 
 
+async def test_slips_are_shown_without_a_loss_and_recovered_from(
+    textcraft: Environment, renderer: Renderer
+) -> None:
+    tasks = [t for t in textcraft.panel("train").tasks if t.difficulty == "depth 2"][:12]
+    slips = {"rate": 0.3, "script": "novice"}
+    config = sft_config(slips=slips)
+    loaded = await load_demonstrations(config, textcraft, tasks, renderer)
+    whole = "".join(renderer.decode(ids) for ids, _ in loaded.samples)
+    learned = "".join(trained_text(renderer, *sample) for sample in loaded.samples)
+    assert "Could not find" in whole  # the novice fetches what must be crafted
+    assert "I need" in whole
+    assert "I need" not in learned  # how the novice thinks
+    assert "I have" in learned
+    assert len(loaded.samples) >= 10
+    assert await load_demonstrations(config, textcraft, tasks, renderer) == loaded
+
+
+async def test_slips_of_an_unknown_script_are_refused(
+    textcraft: Environment, renderer: Renderer
+) -> None:
+    config = sft_config(slips={"rate": 0.3, "script": "novise"})
+    with pytest.raises(ConfigError, match="novice"):
+        await load_demonstrations(config, textcraft, textcraft.panel("train").tasks[:1], renderer)
+    with pytest.raises(ValueError, match="source=expert"):
+        sft_config(source="table", path="t.jsonl", slips={"rate": 0.3})
+
+
 async def test_a_table_gives_the_same_samples_as_the_expert(
     textcraft: Environment, renderer: Renderer, tmp_path: Path
 ) -> None:
@@ -129,3 +156,12 @@ def test_tasks_are_drawn_by_the_seed_and_varied(textcraft: Environment) -> None:
     assert len({t.id for t in varied}) == len(varied) > len(drawn)
     with pytest.raises(ConfigError, match="no prompt variants"):
         with_variants(load_env("sqlgym"), [], 2)
+
+
+def test_tasks_can_be_chosen_by_difficulty(textcraft: Environment) -> None:
+    train = textcraft.panel("train").tasks
+    easy = of_difficulties(train, ["depth 1", "depth 2"])
+    assert {t.difficulty for t in easy} == {"depth 1", "depth 2"}
+    assert easy == [t for t in train if t.difficulty in ("depth 1", "depth 2")]
+    with pytest.raises(ConfigError, match=r"unknown difficulty 'depth1'.*depth 1"):
+        of_difficulties(train, ["depth1"])

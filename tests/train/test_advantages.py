@@ -38,6 +38,16 @@ def test_scaling_divides_by_the_sample_deviation() -> None:
     np.testing.assert_allclose(group.values, [0.75 / 0.5001] + 3 * [-0.25 / 0.5001], rtol=1e-12)
 
 
+def test_worse_members_can_weigh_less_or_nothing() -> None:
+    # Around 0.4, as above; what is below zero is halved, then left out.
+    group = group_advantages([1.0, 0.0, None, 0.0, 0.6], negative_weight=0.5)
+    np.testing.assert_allclose(group.values, [0.6, -0.2, 0, -0.2, 0.2], atol=1e-15)
+    np.testing.assert_array_equal(group.is_counted, [True, True, False, True, True])
+    group = group_advantages([1.0, 0.0, None, 0.0, 0.6], negative_weight=0)
+    np.testing.assert_allclose(group.values, [0.6, 0, 0, 0, 0.2], atol=1e-15)
+    np.testing.assert_array_equal(group.is_counted, [True, False, False, False, True])
+
+
 @pytest.mark.parametrize(
     ("rewards", "kind"),
     [

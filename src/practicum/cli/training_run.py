@@ -23,7 +23,7 @@ from practicum.core.env import Environment
 from practicum.core.errors import ConfigError
 from practicum.core.task import Task
 from practicum.data.demonstrations import load_demonstrations
-from practicum.data.draw import draw_tasks, with_variants
+from practicum.data.draw import draw_tasks, of_difficulties, with_variants
 from practicum.envs.registry import load_env
 from practicum.evaluate.compare import compare_runs
 from practicum.evaluate.runner import prepare, resume_run, run_evaluation, start_run
@@ -95,7 +95,10 @@ class TrainingRun:
             trained_on=str(self.run.path / MANIFEST_FILE),
             sampling=config.sampling.model_copy(update={"temperature": held_out.temperature}),
             limits=config.limits.model_copy(
-                update={"max_repeated_refusals": held_out.max_repeated_refusals}
+                update={
+                    "max_turns": held_out.max_turns,
+                    "max_repeated_refusals": held_out.max_repeated_refusals,
+                }
             ),
         )
         evaluation = prepare(wanted, self.policy)
@@ -406,9 +409,12 @@ def _as_metrics(report: Json) -> dict[str, float]:
     }
 
 
-def _tasks_of(environment: Environment, panels: str | list[str]) -> list[Task]:
+def _tasks_of(
+    environment: Environment, panels: str | list[str], difficulties: list[str] | None
+) -> list[Task]:
     names = [panels] if isinstance(panels, str) else panels
-    return [task for name in names for task in environment.panel(name)]
+    tasks = [task for name in names for task in environment.panel(name)]
+    return tasks if difficulties is None else of_difficulties(tasks, difficulties)
 
 
 def _training_set(env: str, panels: str | list[str]) -> str:
@@ -416,7 +422,8 @@ def _training_set(env: str, panels: str | list[str]) -> str:
 
 
 def _rl_tasks(environment: Environment, config: RlConfig) -> list[Task]:
-    drawn = draw_tasks(_tasks_of(environment, config.panel), config.max_tasks, config.seed)
+    tasks = _tasks_of(environment, config.panel, config.difficulties)
+    drawn = draw_tasks(tasks, config.max_tasks, config.seed)
     return with_variants(environment, drawn, config.groups.variants)
 
 
@@ -424,5 +431,6 @@ def _demo_tasks(environment: Environment, config: SftConfig) -> list[Task]:
     wanted = config.demonstrations
     if wanted.source == "table":
         return []
-    drawn = draw_tasks(_tasks_of(environment, wanted.panel), wanted.max_tasks, config.seed)
+    tasks = _tasks_of(environment, wanted.panel, wanted.difficulties)
+    drawn = draw_tasks(tasks, wanted.max_tasks, config.seed)
     return with_variants(environment, drawn, wanted.variants)

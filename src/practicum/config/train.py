@@ -90,10 +90,20 @@ class HeldOutConfig(StrictConfig):
     """Updates between evaluations on the way; unset: only before and after."""
     temperature: float = Field(1.0, ge=0, le=10)
     seed: int = Field(0, ge=0)
+    max_turns: int | None = Field(None, ge=1)
     max_repeated_refusals: int | None = Field(None, ge=2)
-    """As in `limits`, which is for training episodes; unset: judged over the whole horizon."""
+    """Both as in `limits`, which is for training episodes; unset: judged over the whole horizon."""
     before: bool = True
     """Evaluate before training, so that the gain can be told, paired."""
+
+
+class SlipsConfig(StrictConfig):
+    """Turns at which another script plays in the expert's place, so that recoveries are shown."""
+
+    rate: float = Field(gt=0, lt=1)
+    """Of the turns."""
+    script: str = "random"
+    """Whose actions these are: a script of the environment."""
 
 
 class DemonstrationsConfig(StrictConfig):
@@ -103,6 +113,8 @@ class DemonstrationsConfig(StrictConfig):
     """`expert`: the environment's expert plays; `table`: read `path`."""
     panel: str | list[str] = "train"
     """One panel or several."""
+    difficulties: list[str] | None = None
+    """Only tasks of these, as in `depth 1`; unset: all."""
     max_tasks: int | None = Field(None, ge=1)
     """Take this many tasks of the panel, drawn by the run's seed."""
     variants: int = Field(1, ge=1)
@@ -113,11 +125,15 @@ class DemonstrationsConfig(StrictConfig):
     """What to do with demonstrations over `model.max_context`: none is ever cut."""
     turns: Literal["all", "accepted"] = "all"
     """`accepted`: no loss on answers the world refused or that missed the format."""
+    slips: SlipsConfig | None = None
+    """Mistakes in the expert's play, without a loss on them: what follows shows a way back."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.source == "table") != (self.path is not None):
             raise ValueError("demonstrations.path belongs to demonstrations.source=table")
+        if self.source == "table" and self.slips is not None:
+            raise ValueError("demonstrations.slips belongs to demonstrations.source=expert")
         return self
 
 
@@ -171,6 +187,8 @@ class GrpoConfig(StrictConfig):
     clip_high: float = Field(0.2, gt=0)
     scale: Literal["none", "std"] = "none"
     """Divide advantages by the standard deviation of their group, or not."""
+    negative_weight: float = Field(1.0, ge=0, le=1)
+    """Advantages below zero are multiplied by this; 0 learns from the better episodes alone."""
     kl: float = Field(0.0, ge=0)
     """Weight of the divergence from the model training started with."""
     minibatches: int = Field(1, ge=1)
@@ -205,6 +223,8 @@ class RlConfig(TrainingConfig):
 
     panel: str | list[str] = "train"
     """One panel or several, as in `[train, train~2]`."""
+    difficulties: list[str] | None = None
+    """Only tasks of these, as in `depth 1`; unset: all."""
     max_tasks: int | None = Field(None, ge=1)
     """Use this many tasks of the panel, drawn by the run's seed."""
     num_updates: int = Field(100, ge=1)

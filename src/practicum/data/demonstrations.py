@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from practicum.agents.formats import get_format
@@ -12,7 +12,7 @@ from practicum.config.train import SftConfig
 from practicum.core.env import Environment
 from practicum.core.errors import ConfigError
 from practicum.core.task import Task
-from practicum.data.expert import expert_episodes
+from practicum.data.expert import Slips, expert_episodes
 from practicum.data.samples import conversation_sample
 from practicum.data.tables import Conversation, episode_conversation, read_table
 from practicum.policies.rendering import Renderer
@@ -40,9 +40,12 @@ async def load_demonstrations(
         assert wanted.path is not None
         conversations = read_table(Path(wanted.path), wanted.turns)
     else:
-        episodes = await expert_episodes(environment, tasks, get_format(config.format))
+        slips = wanted.slips and Slips(wanted.slips.rate, wanted.slips.script, config.seed)
+        episodes = await expert_episodes(environment, tasks, get_format(config.format), slips=slips)
         by_id = {task.id: task for task in tasks}
         conversations = [episode_conversation(e, by_id[e.task_id], wanted.turns) for e in episodes]
+        if slips is not None:
+            conversations = [_without_slips(c, slips) for c in conversations]
     kept = worth_learning(conversations)
     samples = [conversation_sample(renderer, c.messages, c.chosen) for c in kept]
     return Demonstrations(
@@ -50,6 +53,17 @@ async def load_demonstrations(
         frozenset(c.task_id for c in kept if c.task_id),
         frozenset(c.family for c in kept if c.family),
     )
+
+
+def _without_slips(conversation: Conversation, slips: Slips) -> Conversation:
+    """No loss on another script's answers."""
+    chosen, turn = [], 0
+    for message, is_chosen in zip(conversation.messages, conversation.chosen, strict=True):
+        is_answer = message.role == "assistant"
+        is_slip = is_answer and slips.falls_on(conversation.task_id, turn)
+        chosen.append(is_chosen and not is_slip)
+        turn += is_answer
+    return replace(conversation, chosen=tuple(chosen))
 
 
 def worth_learning(conversations: Sequence[Conversation]) -> list[Conversation]:

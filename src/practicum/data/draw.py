@@ -6,8 +6,17 @@ from collections.abc import Sequence
 
 from practicum.core.canonical import stable_seed
 from practicum.core.env import Environment, Varied
-from practicum.core.errors import ConfigError
+from practicum.core.errors import ConfigError, unknown_name
 from practicum.core.task import Task
+
+
+def of_difficulties(tasks: Sequence[Task], names: Sequence[str]) -> list[Task]:
+    """The tasks of these difficulties; one that no task has is a `ConfigError`."""
+    known = {task.difficulty for task in tasks}
+    for name in names:
+        if name not in known:
+            raise unknown_name("difficulty", name, known)
+    return [task for task in tasks if task.difficulty in names]
 
 
 def draw_tasks(tasks: Sequence[Task], count: int | None, seed: int) -> list[Task]:

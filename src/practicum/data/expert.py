@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
 
 from practicum.agents.chat import ChatAgent
 from practicum.agents.format import ActionFormat
-from practicum.agents.policy_spec import make_policy
-from practicum.config.eval import EndpointConfig
-from practicum.core.agent import Sampling
-from practicum.core.env import Environment
+from practicum.core.agent import Sampling, Situation
+from practicum.core.canonical import stable_seed
+from practicum.core.env import Decision, Environment, Script
 from practicum.core.episode import Episode
-from practicum.core.errors import EnvError
+from practicum.core.errors import EnvError, unknown_name
 from practicum.core.task import Task
+from practicum.policies.scripted import ScriptedPolicy
 from practicum.rewards.outcome import judge_outcome
 from practicum.rollout.play import Attempt, Limits, Table, play_many
+
+
+@dataclass(frozen=True)
+class Slips:
+    """Turns at which another script plays; the same ones every time."""
+
+    rate: float
+    script: str
+    seed: int
+
+    def falls_on(self, task_id: str, turn: int) -> bool:
+        """Whether the other script plays this turn, counted from 0."""
+        return Random(stable_seed(self.seed, "slip", task_id, turn)).random() < self.rate
 
 
 async def expert_episodes(
@@ -22,14 +37,21 @@ async def expert_episodes(
     tasks: Sequence[Task],
     action_format: ActionFormat,
     script: str = "expert",
+    slips: Slips | None = None,
 ) -> list[Episode]:
     """Play every task once with a script; the episodes in the order of the tasks.
 
     Failed ones are among them. Broken ones raise, since leaving them out would change
     what is learned from without a word.
     """
-    policy = make_policy(script, environment, action_format, EndpointConfig())
-    agent = ChatAgent(environment, action_format, policy, Sampling())
+
+    def render(decision: Decision) -> str:
+        return action_format.render(decision, environment.commands)
+
+    play = _find_script(environment.scripts, script)
+    if slips is not None:
+        play = _slipping(play, _find_script(environment.scripts, slips.script), slips)
+    agent = ChatAgent(environment, action_format, ScriptedPolicy(play, render), Sampling())
     table = Table(environment, agent, judge_outcome, Limits(environment.max_turns))
     played: dict[str, Episode] = {}
 
@@ -45,3 +67,17 @@ async def expert_episodes(
             f"{broken[0][1]}; run practicum check {environment.id}"
         )
     return episodes
+
+
+def _find_script(scripts: Mapping[str, Script], name: str) -> Script:
+    if name not in scripts:
+        raise unknown_name("script", name, list(scripts))
+    return scripts[name]
+
+
+def _slipping(expert: Script, other: Script, slips: Slips) -> Script:
+    def play(situation: Situation) -> Decision:
+        is_slip = slips.falls_on(situation.task.id, len(situation.history))
+        return (other if is_slip else expert)(situation)
+
+    return play

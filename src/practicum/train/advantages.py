@@ -30,7 +30,8 @@ class GroupAdvantages:
     values: NDArray[np.float64]
     """Zero for members that are not counted, and in a group that is not informative."""
     is_counted: NDArray[np.bool_]
-    """False for a broken episode: its tokens are masked, in the loss and in its normaliser."""
+    """False for a broken episode, and for a worse one at `negative_weight=0`: its tokens are
+    masked, in the loss and in its normaliser."""
     kind: GroupKind
     """Why the group teaches nothing, if it does not."""
 
@@ -41,11 +42,14 @@ class GroupAdvantages:
 
 
 def group_advantages(
-    rewards_G: Sequence[float | None], *, scale: Scale = "none"
+    rewards_G: Sequence[float | None], *, scale: Scale = "none", negative_weight: float = 1.0
 ) -> GroupAdvantages:
     """Centre rewards within their group; `None`, a broken episode, has no say in it.
 
     `scale="std"` divides by the sample standard deviation (over n - 1, as TRL does).
+    `negative_weight` scales what is below zero after that: the tokens of a failed episode are
+    mostly right ones, and a policy that is nearly certain of them unlearns them first. At 0
+    such members are not counted.
     Rewards of 1 or more throughout are all-success, of 0 or less throughout all-failure.
     """
     for member, reward in enumerate(rewards_G):
@@ -65,7 +69,9 @@ def group_advantages(
         if scale == "std":
             variance = math.fsum(value * value for value in centred) / (len(judged) - 1)
             centred = [value / (math.sqrt(variance) + STD_FLOOR) for value in centred]
-        values_G[is_counted_G] = centred
+        values_G[is_counted_G] = [v if v > 0 else v * negative_weight for v in centred]
+        if negative_weight == 0:
+            is_counted_G[is_counted_G] = [value >= 0 for value in centred]
     return GroupAdvantages(values_G, is_counted_G, kind)
 
 

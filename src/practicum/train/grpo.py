@@ -39,7 +39,10 @@ class JudgedGroup:
         rewards = [e.reward.value if e.reward is not None else None for e in group.episodes]
         if len(group.judged) < min_judged:
             rewards = [None] * len(rewards)
-        return cls(group, group_advantages(rewards, scale=config.scale))
+        advantages = group_advantages(
+            rewards, scale=config.scale, negative_weight=config.negative_weight
+        )
+        return cls(group, advantages)
 
     def samples(self) -> list[Sample]:
         """Sequences of the episodes that count."""
