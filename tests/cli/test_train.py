@@ -82,6 +82,21 @@ def test_sft_then_rl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.slow
+def test_rl_ends_with_the_curve_and_the_gain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write(tmp_path / "rl.yaml", RL | {"num_updates": 1})
+    small = ["difficulties=[depth 1]", "evaluate.max_tasks=2"]
+    assert main(["rl", str(config), *small, "--out", str(tmp_path / "rl")]) == 0
+    shown = capsys.readouterr().out
+    assert "held-out" in shown and "gain " in shown and "p = " in shown
+    assert {task.difficulty for task in Run.open(tmp_path / "rl").tasks()} == {"depth 1"}
+    # `limits` is for training: held-out tasks are judged over the whole horizon.
+    judged = json.loads((tmp_path / "rl" / "evals" / "update-000001" / "config.json").read_text())
+    assert judged["config"]["limits"]["max_turns"] is None
+    assert judged["config"]["limits"]["max_repeated_refusals"] == 2
+
+
 def test_a_kill_in_the_middle_of_an_update_changes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from practicum.cli.transcripts import transcript_pair
+from practicum.cli.transcripts import find_turnaround, transcript_pair
 from practicum.core.episode import (
     Completion,
     Episode,
@@ -111,3 +111,13 @@ def test_broken_and_empty_episodes_are_shown_as_such() -> None:
 def test_episodes_of_different_tasks_are_no_pair() -> None:
     with pytest.raises(ValueError, match="t and other are different tasks"):
         transcript_pair(BEFORE, replace(AFTER, task_id="other"))
+
+
+def test_a_turnaround_is_an_attempt_that_failed_and_is_solved_now() -> None:
+    longer = replace(AFTER, task_id="u", turns=(*AFTER.turns, AFTER.turns[-1]))
+    failed = [BEFORE, replace(BEFORE, task_id="u"), replace(BEFORE, sample=1)]
+    assert find_turnaround(failed, [AFTER, longer]) == (failed[1], longer)
+    endless = replace(longer, turns=AFTER.turns * 7)
+    assert find_turnaround(failed, [AFTER, endless]) == (BEFORE, AFTER)
+    assert find_turnaround(failed, [replace(AFTER, sample=2), BEFORE]) is None
+    assert find_turnaround([AFTER], [AFTER]) is None

@@ -15,6 +15,8 @@ from practicum.core.errors import ConfigError
 if TYPE_CHECKING:
     from practicum.config.train import RlConfig, SftConfig
 
+MAX_TRANSCRIPT_WIDTH = 140
+
 ConfigPath = Annotated[Path, typer.Argument(help="A YAML file, as in configs/.", metavar="CONFIG")]
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Settings on top of it.", metavar="[key=value ...]")
@@ -87,6 +89,8 @@ def _train(
     if is_json:
         print_json({**report, "run": str(folder), "checkpoint": str(folder / report["checkpoint"])})
     else:
+        if kind is not SftConfig:
+            _print_learning(folder)
         _print_report(report, folder)
     return 0
 
@@ -135,6 +139,24 @@ def _draw(config: SftConfig | RlConfig, folder: Path) -> None:
     subtitle = f"held out: {held_out.panel}, {held_out.samples} a task" if held_out else ""
     title = f"{Path(config.model.path).name} in {config.env}"
     draw_curve(rows, folder / "curve.png", title=title, subtitle=subtitle)
+
+
+def _print_learning(folder: Path) -> None:
+    """A task that was failed before and is solved now, and the learning curve."""
+    from practicum.cli.transcripts import find_turnaround, transcript_pair
+    from practicum.store.run import Run
+    from practicum.train.curve import held_out_points, render_curve, training_points
+
+    out = console()
+    evaluations = sorted((folder / "evals").glob("update-*"))
+    if len(evaluations) > 1:
+        first, last = (Run.open(evaluations[i]).episodes() for i in (0, -1))
+        if pair := find_turnaround(first, last):
+            text = transcript_pair(*pair, width=min(out.width, MAX_TRANSCRIPT_WIDTH))
+            out.print(f"\n{text}\n", markup=False, highlight=False)
+    rows = list(Run.open(folder).metrics())
+    curve = render_curve(training_points(rows), held_out_points(rows))
+    out.print(f"{curve}\n", markup=False, highlight=False)
 
 
 def _print_report(report: dict[str, Any], folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 from itertools import groupby, zip_longest
 
 from practicum.core.episode import Episode, Turn
@@ -11,6 +12,24 @@ _SIDE_BY_SIDE_FROM = 88
 """Narrower than this, two columns would be unreadable."""
 _MAX_RESPONSE_LINES = 2
 _GAP = " │ "
+_MAX_SHOWN_TURNS = 12
+
+
+def find_turnaround(
+    before: Iterable[Episode], after: Iterable[Episode]
+) -> tuple[Episode, Episode] | None:
+    """An attempt that failed before and is solved now: the one with most turns in it, at most 12.
+
+    The first of them where several have as many, so that a run always shows the same one.
+    """
+    failed = {(e.task_id, e.sample): e for e in before if e.reward and not e.reward.is_success}
+    solved = [
+        (failed[e.task_id, e.sample], e)
+        for e in after
+        if e.reward and e.reward.is_success and (e.task_id, e.sample) in failed
+        if len(e.turns) <= _MAX_SHOWN_TURNS
+    ]
+    return max(solved, key=lambda pair: len(pair[1].turns), default=None)
 
 
 def transcript_pair(
