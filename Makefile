@@ -1,4 +1,4 @@
-# make quickstart   set up, then watch three players in TextCraft and compare two of them
+# make quickstart   set up, then watch a small model learn TextCraft on the CPU, in six minutes
 # make test         set up, then lint, types and all tests
 # make test-vllm    set up, then the tests against vLLM's engine on the CPU
 SHELL := /bin/bash
@@ -11,26 +11,20 @@ VLLM_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-vllm),test-vllm)
 
 .PHONY: quickstart test test-vllm lint bench docs clean
 
-.venv/.base: $(INPUTS)
-	@tools/setup base && touch $@
+.venv/.train: $(INPUTS)
+	@tools/setup train && touch $@
 
 .venv/.dev: $(INPUTS)
 	@tools/setup dev && touch $@
 
-quickstart: .venv/.base
-	@rm -rf $(QUICK)
+quickstart: .venv/.train
+	@rm -rf $(QUICK) $(QUICK)-sft
 	@.venv/bin/python examples/watch_episode.py
-	@echo; echo '$$ practicum eval textcraft --panel dev --policy expert --out $(QUICK)'
-	@$(RUN) eval textcraft --panel dev --policy expert --out $(QUICK)
-	@echo; echo '$$ practicum eval textcraft --panel dev --policy random --out $(QUICK)/random'
-	@$(RUN) eval textcraft --panel dev --policy random --out $(QUICK)/random
-	@echo; echo '$$ practicum eval textcraft --panel dev --policy novice --out $(QUICK)/novice'
-	@$(RUN) eval textcraft --panel dev --policy novice --out $(QUICK)/novice
-	@echo; echo '$$ practicum compare $(QUICK)/novice $(QUICK)'
-	@$(RUN) compare $(QUICK)/novice $(QUICK)
-	@echo; echo '$$ practicum compare $(QUICK)/random $(QUICK)/novice'
-	@$(RUN) compare $(QUICK)/random $(QUICK)/novice
-	@echo; echo 'The report: $(QUICK)/report.json'
+	@echo; echo '$$ practicum sft configs/sft_textcraft_cpu.yaml --out $(QUICK)-sft'
+	@$(RUN) sft configs/sft_textcraft_cpu.yaml --out $(QUICK)-sft
+	@echo; echo '$$ practicum rl configs/rl_textcraft_cpu.yaml model.path=$(QUICK)-sft/checkpoints/latest --out $(QUICK)'
+	@$(RUN) rl configs/rl_textcraft_cpu.yaml model.path=$(QUICK)-sft/checkpoints/latest --out $(QUICK)
+	@echo; echo 'The curve: $(QUICK)/curve.png'
 
 .venv-vllm/.vllm: pyproject.toml constraints-vllm.txt tools/setup
 	@tools/setup vllm && touch $@
