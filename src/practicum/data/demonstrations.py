@@ -40,7 +40,9 @@ async def load_demonstrations(
         assert wanted.path is not None
         conversations = read_table(Path(wanted.path), wanted.turns)
     else:
-        slips = wanted.slips and Slips(wanted.slips.rate, wanted.slips.script, config.seed)
+        slips = None
+        if wanted.slips is not None:
+            slips = Slips(wanted.slips.rate, wanted.slips.script, config.seed)
         episodes = await expert_episodes(environment, tasks, get_format(config.format), slips=slips)
         by_id = {task.id: task for task in tasks}
         conversations = [episode_conversation(e, by_id[e.task_id], wanted.turns) for e in episodes]
