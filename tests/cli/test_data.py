@@ -82,7 +82,7 @@ def test_runs_convert_with_failed_episodes_counted(data: Data) -> None:
     [
         (["stats", "none.jsonl"], "cannot read none.jsonl"),
         (["expert", "textcraft", "--out", "there.jsonl"], "exists already"),
-        (["expert", "textcraft", "--out", "x.jsonl", "--script", "nobody"], "unknown policy"),
+        (["expert", "textcraft", "--out", "x.jsonl", "--script", "nobody"], "unknown script"),
         (["expert", "sqlgym", "--out", "x.jsonl", "--variants", "2"], "no prompt variants"),
         (["validate", "there.jsonl", "--env", "textcraft"], "there.jsonl:1 has"),
         (["convert", "there.jsonl"], "Missing argument 'out'"),
