@@ -137,7 +137,7 @@ def _draw(config: SftConfig | RlConfig, folder: Path) -> None:
     rows = list(Run.open(folder).metrics())
     held_out = config.evaluate
     subtitle = f"held out: {held_out.panel}, {held_out.samples} a task" if held_out else ""
-    title = f"{Path(config.model.path).name} in {config.env}"
+    title = f"{folder.resolve().name}: {config.env}"
     draw_curve(rows, folder / "curve.png", title=title, subtitle=subtitle)
 
 
