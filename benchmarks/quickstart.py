@@ -67,12 +67,13 @@ def measure(seed: int, folder: Path) -> dict[str, Any]:
             "evaluate.before=false",
         )
         against = practicum("compare", last_evaluation(out), last_evaluation(learned))
-        row[name] = {"epochs": epochs, "success": control["after"], "rl_against_it": against}
+        row[name] = {"epochs": epochs, "sft_s": control["timings_s"]["updates"]}
+        row[name] |= {"success": control["after"], "rl_against_it": against}
     return row
 
 
 def _epoch_s(out: Path, settings: tuple[str, ...]) -> float:
-    """Seconds an epoch takes, by the second of two."""
+    """Seconds an epoch takes, by a run of two."""
     seconds = train("sft", SFT, out, "epochs=2", *settings)["timings_s"]["updates"]
     return float(seconds) / 2
 

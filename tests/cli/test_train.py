@@ -139,6 +139,9 @@ def _marked(run: Path) -> int:
         (["packing.pack_tokens=64"], "must hold the longest episode"),
         (["sampling.temperature=0"], "a group learns nothing"),
         (["panel=trian"], "trian"),
+        (["panel=[]"], "panel"),
+        (["difficulties=[]"], "difficulties"),
+        (["difficulties=[depth 9]"], "known: depth 1"),
         (["groups.variants=3", "env=babyai"], "has no prompt variants"),
     ],
 )
@@ -181,3 +184,14 @@ def test_a_second_process_cannot_take_up_a_run_that_is_being_written(
         assert main(["rl", str(config), *out, "--resume"]) == 2
     assert "another process is writing" in capsys.readouterr().err
     assert (tmp_path / "run" / "episodes.jsonl").read_bytes() == before
+
+
+def test_demonstrations_of_which_none_fits_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demonstrations = {"max_tasks": 2, "longer": "skip"}
+    config = write(tmp_path / "sft.yaml", SMALL | {"demonstrations": demonstrations})
+    small = ["model.max_context=16", "packing.pack_tokens=16", "evaluate=null"]
+    assert main(["sft", str(config), *small, "--out", str(tmp_path / "run")]) == 2
+    assert "2 of 2 demonstrations are longer" in (error := capsys.readouterr().err)
+    assert "none is left, raise it" in error and "set demonstrations.longer" not in error

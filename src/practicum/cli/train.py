@@ -90,7 +90,7 @@ def _train(
         print_json({**report, "run": str(folder), "checkpoint": str(folder / report["checkpoint"])})
     else:
         if kind is not SftConfig:
-            _print_learning(folder)
+            _print_learning(folder, is_compared=report["paired"] is not None)
         _print_report(report, folder)
     return 0
 
@@ -141,7 +141,7 @@ def _draw(config: SftConfig | RlConfig, folder: Path) -> None:
     draw_curve(rows, folder / "curve.png", title=title, subtitle=subtitle)
 
 
-def _print_learning(folder: Path) -> None:
+def _print_learning(folder: Path, *, is_compared: bool) -> None:
     """A task that was failed before and is solved now, and the learning curve."""
     from practicum.cli.transcripts import find_turnaround, transcript_pair
     from practicum.store.run import Run
@@ -149,7 +149,7 @@ def _print_learning(folder: Path) -> None:
 
     out = console()
     evaluations = sorted((folder / "evals").glob("update-*"))
-    if len(evaluations) > 1:
+    if is_compared:
         first, last = (Run.open(evaluations[i]).episodes() for i in (0, -1))
         if pair := find_turnaround(first, last):
             text = transcript_pair(*pair, width=min(out.width, MAX_TRANSCRIPT_WIDTH))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,7 @@ from practicum.config.base import StrictConfig
 from practicum.config.eval import LimitsConfig, SamplingConfig
 
 TrackerName = Literal["tensorboard", "wandb"]
+Names = Annotated[list[str], Field(min_length=1)]
 
 
 class LoraConfig(StrictConfig):
@@ -111,9 +112,9 @@ class DemonstrationsConfig(StrictConfig):
 
     source: Literal["expert", "table"] = "expert"
     """`expert`: the environment's expert plays; `table`: read `path`."""
-    panel: str | list[str] = "train"
+    panel: str | Names = "train"
     """One panel or several."""
-    difficulties: list[str] | None = None
+    difficulties: Names | None = None
     """Only tasks of these, as in `depth 1`; unset: all."""
     max_tasks: int | None = Field(None, ge=1)
     """Take this many tasks of the panel, drawn by the run's seed."""
@@ -221,9 +222,9 @@ class GroupsConfig(StrictConfig):
 class RlConfig(TrainingConfig):
     """GRPO in an environment."""
 
-    panel: str | list[str] = "train"
+    panel: str | Names = "train"
     """One panel or several, as in `[train, train~2]`."""
-    difficulties: list[str] | None = None
+    difficulties: Names | None = None
     """Only tasks of these, as in `depth 1`; unset: all."""
     max_tasks: int | None = Field(None, ge=1)
     """Use this many tasks of the panel, drawn by the run's seed."""

@@ -38,8 +38,10 @@ def fitting(samples: Sequence[Sample], config: SftConfig) -> list[Sample]:
         f"{len(samples) - len(fit)} of {len(samples)} demonstrations are longer than "
         f"model.max_context={max_context} (the longest has {longest} tokens)"
     )
-    if config.demonstrations.longer == "refuse" or not fit:
+    if config.demonstrations.longer == "refuse":
         raise ConfigError(f"{what}: raise it, or set demonstrations.longer=skip")
+    if not fit:
+        raise ConfigError(f"{what}: none is left, raise it")
     logger.warning("%s and are left out", what)
     return fit
 

@@ -85,7 +85,11 @@ def test_a_missing_recipe_package_names_the_line_to_type(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "name", ["minecraft-1.16.6", "minecraft-1.20", "1.19", "minecraft-1.19~x", "minecraft-1.19~w"]
+    "name",
+    [
+        *("minecraft-1.16.6", "minecraft-1.20", "1.19"),
+        *(f"{DEFAULT_WORLD}~{seed}" for seed in ("", "x", "w", "ww1", "07", "w07", "-1", "٣")),
+    ],
 )
 def test_unknown_worlds_are_refused(name: str) -> None:
     with pytest.raises(ConfigError):

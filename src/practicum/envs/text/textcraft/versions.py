@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -52,7 +53,8 @@ def load_world(world_id: str) -> World:
     base_id, tilde, seed = world_id.partition("~")
     if tilde:
         number = seed.removeprefix("w")
-        if not number.isascii() or not number.isdigit():
+        # Written in one way only, as a world must not have two names.
+        if not re.fullmatch("0|[1-9][0-9]*", number):
             raise ConfigError(
                 f"world {world_id!r}: after '~' comes a whole number (made-up words) "
                 "or w and a whole number (words exchanged)"
