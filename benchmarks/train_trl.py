@@ -7,7 +7,8 @@ what the update cost. TRL is given what makes it fast:
 
 - No gradient checkpointing (its default is on), no KL term and hence no reference model, one
   optimiser step per rollout, so that no second forward pass for old log-probabilities is due.
-- The whole update is one batch, which it pads to the longest episode; no logging, no saving.
+- The whole update is one batch, which it pads to the longest episode, or several of 64 episodes
+  where that fits no memory; no logging, no saving.
 - The same weights, type, threads and attention (`sdpa`) as ours; on a GPU vLLM in this process
   (`colocate`) where it is installed, without sleep mode.
 - The environment is ours, in this process and called directly. Its one tool takes the whole
@@ -58,6 +59,8 @@ from practicum.core.task import Task
 
 Result = TypeVar("Result")
 MANY_UPDATES = 10_000
+MAX_BATCH = 64
+"""Episodes in one forward pass."""
 MAX_COMPLETION_TOKENS = 4096
 """For all turns of an episode; the limit for one turn is the scene's."""
 
@@ -162,8 +165,8 @@ def make_config(scene: Scene, folder: str) -> GRPOConfig:
         output_dir=folder,
         use_cpu=not is_cuda,
         bf16=is_cuda,
-        per_device_train_batch_size=scene.num_episodes,
-        gradient_accumulation_steps=1,
+        per_device_train_batch_size=min(scene.num_episodes, MAX_BATCH),
+        gradient_accumulation_steps=max(1, scene.num_episodes // MAX_BATCH),
         num_generations=scene.group_size,
         num_iterations=1,
         max_steps=MANY_UPDATES,

@@ -22,9 +22,12 @@ from tools.base_model import arena  # noqa: E402
 from tools.base_model.batches import Corpus, encode, pad  # noqa: E402
 from tools.base_model.corpus import (  # noqa: E402
     EXPERT,
+    LOOK,
     RECIPES,
     SYSTEM_TEXT,
+    Crafter,
     make_documents,
+    make_tasks,
     misleads,
     play,
 )
@@ -81,6 +84,32 @@ def test_the_expert_crafts_every_goal_whose_names_do_not_mislead() -> None:
             conversation = play(task, world, EXPERT, Random(0))
             assert "Action: craft" in conversation[-1][1]
             assert goal.replace("_", " ") in conversation[-1][1].rpartition("Action:")[2]
+
+
+def _actions(conversation: list[tuple[str, str]]) -> list[str]:
+    return [text.rpartition("Action: ")[2] for role, text in conversation if role == "assistant"]
+
+
+def test_who_looks_again_errs_in_nothing_and_says_so() -> None:
+    always = Crafter(1.0, misreads=1.0, forgets=1.0, strays=1.0, looks=1.0)
+    for task, world in make_tasks(seed=3):
+        looked = play(task, world, always, Random(0))
+        assert _actions(looked) == _actions(play(task, world, EXPERT, Random(0)))
+        assert all(LOOK in text for role, text in looked if role == "assistant")
+
+
+def test_who_does_not_notice_repeats_what_was_refused() -> None:
+    never = Crafter(1.0, misreads=1.0, notices=0.0)
+    played = [play(task, world, never, Random(0)) for task, world in make_tasks(seed=3)]
+    refused = 0
+    for conversation in played:
+        actions = _actions(conversation)
+        replies = [text for role, text in conversation if role == "user"][1:]
+        for i, reply in enumerate(replies):
+            if reply.startswith("Could not"):
+                refused += 1
+                assert actions[i + 1] == actions[i]
+    assert refused
 
 
 def test_documents_open_with_the_instructions_of_the_agent() -> None:

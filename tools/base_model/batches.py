@@ -187,7 +187,7 @@ def main() -> None:
     """Make a corpus and save it: `python -m tools.base_model.batches --out FILE.npz`."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--recipe", choices=sorted(RECIPES), default="expert")
+    parser.add_argument("--recipe", choices=sorted(RECIPES), default="mixed")
     parser.add_argument("--documents", type=int, default=400_000)
     parser.add_argument("--processes", type=int, default=4)
     arguments = parser.parse_args()

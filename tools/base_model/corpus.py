@@ -3,15 +3,16 @@
 Each document is the conversation an agent would see: the same instructions, first message
 and replies, and answers in the `react` format. The player is the environment's own expert,
 shown a first message that it may have misread and a history it may have forgotten a turn
-of; so its mistakes are consistent with its thoughts, the world answers them, and it may or
-may not look again. How skilled the crafters are is the corpus's main setting.
+of; so its mistakes are consistent with its thoughts, and the world answers them. One that
+looks again says so and then acts as the expert does. Who does that how often is the
+corpus's main setting.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 
 from practicum.agents.react import ReactFormat
@@ -49,44 +50,24 @@ class Crafter:
     """Does not remember the turn before."""
     strays: float = 0.0
     """Does something that serves no plan."""
+    looks: float = 0.0
+    """Looks at the commands again before it acts, and says so: it then errs in nothing."""
     notices: float = 0.7
-    """After a refusal: reads the commands again."""
-    terse: float = 0.0
-    """Per document: writes no thoughts."""
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusConfig:
-    """Which worlds, which goals, which crafters."""
-
-    crafters: tuple[Crafter, ...]
-    shape: Shape = field(default_factory=Shape)
-    depth_weights: tuple[float, ...] = (0.2, 0.5, 0.25, 0.05)
-    """How often a goal of depth 1, 2, … is drawn, where the world has any."""
+    """Looks again after a refusal. Otherwise it does what was refused once more."""
 
 
 EXPERT = Crafter(weight=1.0)
-_MIXED = (
-    Crafter(weight=0.3, misreads=0.05, forgets=0.02, strays=0.02),
-    Crafter(weight=0.4, misreads=0.25, forgets=0.05, strays=0.05, terse=0.1),
-    Crafter(weight=0.3, misreads=0.5, forgets=0.1, strays=0.1, notices=0.4, terse=0.3),
-)
+_HASTY = Crafter(0.6, misreads=0.7, forgets=0.05, strays=0.08, looks=0.03, notices=0.1)
+_CAREFUL = replace(_HASTY, weight=0.4, looks=0.85, notices=0.9)
 
-RECIPES: dict[str, CorpusConfig] = {
-    "expert": CorpusConfig((EXPERT,)),
-    "mixed": CorpusConfig(_MIXED),
-    "poor": CorpusConfig(
-        (Crafter(weight=1.0, misreads=0.5, forgets=0.1, strays=0.1, notices=0.0),)
-    ),
-    "shallow": CorpusConfig(
-        (Crafter(weight=1.0, misreads=0.1, forgets=0.03, strays=0.03),),
-        Shape(max_depth=2),
-        (0.7, 0.3),
-    ),
-    "terse": CorpusConfig(
-        (Crafter(weight=1.0, misreads=0.15, forgets=0.05, strays=0.05, terse=0.9),)
-    ),
-}
+RECIPES: dict[str, tuple[Crafter, ...]] = {"expert": (EXPERT,), "mixed": (_HASTY, _CAREFUL)}
+"""`mixed` leaves open whom the model takes after: to look before one acts is left to learn."""
+
+DEPTH_WEIGHTS = (0.2, 0.5, 0.25, 0.05)
+"""How often a goal of depth 1, 2, … is drawn, where the world has any."""
+
+LOOK = "I look again. "
+"""How the thought of one who does begins."""
 
 Conversation = list[tuple[str, str]]
 """Role and text, without the system message."""
@@ -94,20 +75,20 @@ Conversation = list[tuple[str, str]]
 _NUMBER = re.compile(r"\d+")
 
 
-def make_documents(config: CorpusConfig, seed: int) -> Iterator[Conversation]:
+def make_documents(crafters: Sequence[Crafter], seed: int) -> Iterator[Conversation]:
     """Play the documents of one world."""
     rng = Random(f"corpus/{seed}")
-    for task, world in make_tasks(config, seed):
-        crafter = rng.choices(config.crafters, [c.weight for c in config.crafters])[0]
+    for task, world in make_tasks(seed):
+        crafter = rng.choices(crafters, [c.weight for c in crafters])[0]
         yield play(task, world, crafter, rng)
 
 
-def make_tasks(config: CorpusConfig, seed: int) -> Iterator[tuple[Task, World]]:
+def make_tasks(seed: int) -> Iterator[tuple[Task, World]]:
     """Draw the tasks of one world, without those that are too long or misleading."""
-    world = make_world(seed, config.shape)
+    world = make_world(seed, Shape())
     check_apart(world)
     rng = Random(f"tasks/{seed}")
-    for goal in _draw_goals(config, world, rng):
+    for goal in _draw_goals(world, rng):
         task = make_task(world, goal, variant=rng.randrange(1000))
         if len(task.data["commands"]) > MAX_COMMANDS or misleads(task, world):
             continue
@@ -126,13 +107,13 @@ def misleads(task: Task, world: World) -> bool:
     )
 
 
-def _draw_goals(config: CorpusConfig, world: World, rng: Random) -> Iterator[str]:
+def _draw_goals(world: World, rng: Random) -> Iterator[str]:
     """Different goals; the depth is drawn first, as deep goals are few in a world."""
     by_depth: dict[int, list[str]] = {}
     for goal in world.goals:
-        if world.depths[goal] <= len(config.depth_weights):
+        if world.depths[goal] <= len(DEPTH_WEIGHTS):
             by_depth.setdefault(world.depths[goal], []).append(goal)
-    weights = {depth: config.depth_weights[depth - 1] for depth in by_depth}
+    weights = {depth: DEPTH_WEIGHTS[depth - 1] for depth in by_depth}
     drawn = rng.choices(list(weights), list(weights.values()), k=GOALS_PER_WORLD)
     yield from dict.fromkeys(rng.choice(by_depth[depth]) for depth in drawn)
 
@@ -169,29 +150,34 @@ class _Player:
         self._task = task
         self._first = first
         self._reading = first
-        self._is_terse = rng.random() < crafter.terse
         self._history: list[Turn] = []
 
     def saw(self, turn: Turn) -> None:
-        """Remember a turn; a refusal may make it look again."""
+        """Remember a turn."""
         self._history.append(turn)
-        if turn.is_refused and self._rng.random() < self._crafter.notices:
-            self._reading = self._first
 
     def decide(self, observation: Observation) -> Decision:
         """Take the next action of a plan made from what it believes."""
         rng, crafter = self._rng, self._crafter
-        if rng.random() < crafter.misreads:
-            self._reading = misread(self._first, rng)
-        situation = self._situation(observation, rng.random() < crafter.forgets)
-        try:
-            decision = play_expertly(situation)
-        except RecursionError:  # what it read goes in circles: it looks again
+        refused = (
+            self._history[-1].action if self._history and self._history[-1].is_refused else None
+        )
+        if rng.random() < (crafter.looks if refused is None else crafter.notices):
             self._reading = self._first
             decision = play_expertly(self._situation(observation, forgets=False))
+            return replace(decision, thought=LOOK + decision.thought)
+        if rng.random() < crafter.misreads:
+            self._reading = misread(self._first, rng)
+        try:
+            decision = play_expertly(self._situation(observation, rng.random() < crafter.forgets))
+        except RecursionError:  # what it read goes in circles
+            self._reading = self._first
+            decision = play_expertly(self._situation(observation, forgets=False))
+        if refused is not None:
+            return replace(decision, action=refused)
         if rng.random() < crafter.strays:
-            decision = replace(decision, action=self._stray())
-        return replace(decision, thought="") if self._is_terse else decision
+            return replace(decision, action=self._stray())
+        return decision
 
     def _situation(self, observation: Observation, forgets: bool) -> Situation:
         history = list(self._history)

@@ -36,8 +36,7 @@ class Size:
 SIZES = {
     "tiny": Size(width=96, num_layers=4, num_heads=3, num_kv_heads=1, mlp_width=256),
     "small": Size(),
-    "shallow": Size(width=192, num_layers=3, num_heads=6, num_kv_heads=2, mlp_width=512),
-    "medium": Size(width=160, num_layers=5, num_heads=5, num_kv_heads=1, mlp_width=448),
+    "deep": Size(num_layers=6, mlp_width=256),
 }
 
 

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from practicum.agents.react import ReactFormat
 from practicum.envs.text.textcraft.env import COMMANDS, RULES
+from tools.base_model.corpus import LOOK
 from tools.base_model.worlds import FIRST_WORD_SEED, NUM_WORD_SEEDS, invented_words, real_words
 
 PAD, SYSTEM, USER, ASSISTANT, END = "<|pad|>", "<|system|>", "<|user|>", "<|assistant|>", "<|end|>"
@@ -39,6 +40,7 @@ _PHRASES = (
     " needs",
     " nothing",
     "Thought: I have",
+    f"Thought: {LOOK}I have",
     "Thought:",
     *(f"{before}Action: {action}" for action in _ACTIONS for before in (".\n", "\n", "")),
     "Got",

@@ -182,7 +182,7 @@ def evaluate(
 def held_out_tasks(count: int) -> list[tuple[Task, World]]:
     """Tasks in worlds that are not in the corpus, one of each world."""
     seeds = range(FIRST_HELD_OUT_SEED, FIRST_HELD_OUT_SEED + 2 * count)
-    firsts = (next(make_tasks(RECIPES["expert"], seed), None) for seed in seeds)
+    firsts = (next(make_tasks(seed), None) for seed in seeds)
     return [first for first in firsts if first][:count]
 
 
@@ -216,7 +216,8 @@ def _write_readme(
     (folder / "README.md").write_text(
         "# Craft base\n\n"
         "A small base model for Practicum's quickstart: it knows the language of crafting from "
-        "invented worlds,\nand has seen no goal and no recipe of TextCraft. Made by\n\n"
+        "invented worlds,\nplayed by crafters of whom some look again before they act and most "
+        "do not. It has seen no goal and\nno recipe of TextCraft. Made by\n\n"
         f"    python -m tools.base_model.train {options}\n\n"
         f"`model.safetensors`: sha256 {digest}\n\n"
         f"```json\n{json.dumps(figures, indent=1)}\n```\n",
@@ -227,9 +228,9 @@ def _write_readme(
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--recipe", choices=sorted(RECIPES), default="expert")
+    parser.add_argument("--recipe", choices=sorted(RECIPES), default="mixed")
     parser.add_argument("--corpus", type=Path, help="a file that `batches` made of the recipe")
-    parser.add_argument("--size", choices=sorted(SIZES), default="small")
+    parser.add_argument("--size", choices=sorted(SIZES), default="deep")
     parser.add_argument("--documents", type=int, default=400_000)
     parser.add_argument("--updates", type=int, default=60_000)
     parser.add_argument("--minutes", type=float, help="train so long instead, corpus not counted")
