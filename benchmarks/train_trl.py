@@ -7,8 +7,8 @@ what the update cost. TRL is given what makes it fast:
 
 - No gradient checkpointing (its default is on), no KL term and hence no reference model, one
   optimiser step per rollout, so that no second forward pass for old log-probabilities is due.
-- The whole update is one batch, which it pads to the longest episode, or several of 64 episodes
-  where that fits no memory; no logging, no saving.
+- The whole update is one batch, which it pads to the longest episode, or several of 16 episodes
+  where it has more (64 of SmolLM2's take over 100 GB); no logging, no saving.
 - The same weights, type, threads and attention (`sdpa`) as ours; on a GPU vLLM in this process
   (`colocate`) where it is installed, without sleep mode.
 - The environment is ours, in this process and called directly. Its one tool takes the whole
@@ -59,7 +59,7 @@ from practicum.core.task import Task
 
 Result = TypeVar("Result")
 MANY_UPDATES = 10_000
-MAX_BATCH = 64
+MAX_BATCH = 16
 """Episodes in one forward pass."""
 MAX_COMPLETION_TOKENS = 4096
 """For all turns of an episode; the limit for one turn is the scene's."""
@@ -182,6 +182,7 @@ def make_config(scene: Scene, folder: str) -> GRPOConfig:
         use_transformers_continuous_batching=scene.sampler == "continuous",
         use_vllm=scene.sampler == "vllm",
         vllm_mode="colocate",
+        vllm_gpu_memory_utilization=0.15,
         vllm_enable_sleep_mode=False,
         logging_strategy="no",
         save_strategy="no",
