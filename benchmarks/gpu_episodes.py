@@ -112,7 +112,8 @@ def play(sampler: Sampler, args: argparse.Namespace, number: int) -> float:
         for prompt, answer, observation in zip(prompts, answers, observations[turn], strict=True):
             assert len(answer) == args.answer_tokens
             prompt += [*answer, *observation]
-    return len(prompts) * args.turns * args.answer_tokens / (time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return float(len(prompts) * args.turns * args.answer_tokens / seconds)
 
 
 def measure(side: str, python: str) -> dict[str, Any]:

@@ -19,15 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from practicum.config.train import GrpoConfig, OptimizerConfig, PackingConfig
+from practicum.config.algorithms import GrpoConfig
+from practicum.config.train import OptimizerConfig, PackingConfig
 from practicum.core.agent import Sampling
 from practicum.policies.local.attention import PackedLayout
 from practicum.policies.local.engine import Engine, EngineOptions, Generated
 from practicum.policies.local.stepper import hidden_states, output_head
 from practicum.policies.local.weights import LocalModel, load_model
+from practicum.train.algorithms.grpo import Grpo
 from practicum.train.batch import Pack, Sample
-from practicum.train.grpo import grpo_objective
-from practicum.train.trainer import LocalTrainer, Scored
+from practicum.train.trainer import LocalTrainer
 
 
 def sync() -> None:
@@ -54,7 +55,8 @@ def as_sample(prompt: list[int], answer: Generated) -> Sample:
     logprobs = np.zeros(len(ids), np.float32)
     logprobs[len(prompt) :] = answer.logprobs
     advantages = np.where(is_trained, np.random.default_rng(0).choice([-1, 1]), 0).astype("f4")
-    return Sample(ids, is_trained, logprobs, advantages)
+    turns = np.where(is_trained, 0, -1)
+    return Sample(ids, is_trained, logprobs, advantages, np.zeros_like(advantages), turns)
 
 
 def bare_step(model: LocalModel, packs: list[Pack], optimizer: Any) -> None:
@@ -86,10 +88,7 @@ def measure_training(
     trainer = trainer_of()
     packs = trainer.pack(samples)
     computed = sum(len(s) for s in samples)
-    config = GrpoConfig()
-
-    def objective(scored: Scored) -> Any:
-        return grpo_objective(scored, config)
+    objective = Grpo(GrpoConfig()).objective
 
     began = time.perf_counter()
     metrics = trainer.step(packs, objective, update=0)

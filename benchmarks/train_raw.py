@@ -31,7 +31,12 @@ async def play_packs(side: Side) -> tuple[list[Pack], int]:
     """One update's micro-batches, and the tokens in them without padding."""
     groups = [play_group(side.table, task, side.config.groups.size) for task in side.tasks]
     played = await asyncio.gather(*groups)
-    samples = [s for group in played for e in group.episodes for s in episode_samples(e, 1.0)]
+    samples = [
+        s
+        for group in played
+        for e in group.episodes
+        for s in episode_samples(e, [1.0] * len(e.turns))
+    ]
     return side.trainer.pack(samples), sum(map(len, samples))
 
 

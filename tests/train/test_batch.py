@@ -19,7 +19,9 @@ def make_sample(ids: list[int], is_trained: list[bool], seed: int = 0) -> Sample
     trained = np.array(is_trained, np.bool_)
     random = np.random.default_rng(seed)
     values = np.where(trained, random.normal(size=len(ids)), 0).astype(np.float32)
-    return Sample(np.array(ids, np.int64), trained, -np.abs(values), values)
+    turns = np.where(trained, 0, -1)
+    zeros = np.zeros_like(values)
+    return Sample(np.array(ids, np.int64), trained, -np.abs(values), values, zeros, turns)
 
 
 def random_samples(seed: int, num_families: int = 3) -> list[Sample]:
@@ -151,8 +153,8 @@ def learn(
     # By recorded log-probability, which no two tokens share: packs differ in their order.
     scored = [
         (float(recorded), float(said))
-        for pack, said_N in zip(packs, trainer.logprobs(packs), strict=True)
-        for recorded, said in zip(pack.logprobs_N, said_N, strict=True)
+        for pack, found in zip(packs, trainer.look(packs), strict=True)
+        for recorded, said in zip(pack.logprobs_N, found.logprobs_N, strict=True)
     ]
     gradients: dict[str, np.ndarray] = {}
     for name, parameter in model.network.named_parameters():

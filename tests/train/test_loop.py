@@ -37,11 +37,11 @@ def make_config(**changes: Any) -> RlConfig:
         "groups": {"size": 4, "per_update": 8},
         "optimizer": {"learning_rate": 0.01},
         "checkpoints": {"every": 3},
-        "grpo": {},
+        "algorithm": {},
         "evaluate": None,
     }
     for key, value in changes.items():
-        values[key] = values[key] | value if isinstance(value, dict) else value
+        values[key] = values.get(key, {}) | value if isinstance(value, dict) else value
     return RlConfig.model_validate(values)
 
 
@@ -56,7 +56,11 @@ class ToyRun:
         self.known: dict[str, Episode] = {}
         self.policy = HfPolicy(tiny_model(), EngineOptions(num_slots=8, max_context=256))
         self.trainer = LocalTrainer(
-            self.policy.model, config.optimizer, config.packing, num_updates=config.num_updates
+            self.policy.model,
+            config.optimizer,
+            config.packing,
+            num_updates=config.num_updates,
+            value_learning_rate=config.algorithm.value_rate(config.optimizer.learning_rate),
         )
         self.reference = deepcopy(self.policy.model.network)
         self.table = toy_table(self.policy, broken_every=broken_every)
@@ -202,12 +206,35 @@ async def test_half_finished_groups_survive_in_the_checkpoint(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "grpo",
+    "options",
     [{"kl": 0.05}, {"minibatches": 2}, {"scale": "std"}, {"mismatch_cap": None}],
-    ids=lambda grpo: next(iter(grpo)),
+    ids=lambda options: next(iter(options)),
 )
-async def test_every_option_of_the_loss_learns(tmp_path: Path, grpo: dict[str, Any]) -> None:
-    run = ToyRun(tmp_path, make_config(grpo=grpo))
+async def test_every_option_of_the_loss_learns(tmp_path: Path, options: dict[str, Any]) -> None:
+    run = ToyRun(tmp_path, make_config(algorithm=options))
     await run.train()
     rewards = [row["reward/mean"] for row in run.rows]
     assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.2, rewards
+
+
+async def test_the_horizon_grows_with_updates(tmp_path: Path) -> None:
+    horizon = [{"update": 0, "max_turns": 1}, {"update": 2, "max_turns": 4}]
+    run = ToyRun(tmp_path, make_config(num_updates=3, horizon=horizon))
+    await run.train()
+    rows = [(row.get("stop/turn-limit", 0) > 0, row.get("stop/done", 0) > 0) for row in run.rows]
+    assert rows == [(True, False), (True, False), (False, True)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"horizon": [{"update": 1, "max_turns": 2}]}, "begin with update 0"),
+        (
+            {"horizon": [{"update": 0, "max_turns": 2}], "limits": {"max_turns": 3}},
+            "leave one out",
+        ),
+    ],
+)
+def test_a_horizon_that_makes_no_sense_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_config(**changes)

@@ -18,7 +18,7 @@ from datasets import Dataset
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from practicum.train.advantages import group_advantages
 from practicum.train.losses import (
@@ -27,6 +27,7 @@ from practicum.train.losses import (
     mismatch_metrics,
     policy_loss,
     policy_metrics,
+    sequence_policy_loss,
     token_mean,
     truncated_weights,
 )
@@ -234,3 +235,89 @@ def test_metrics_are_those_of_trl(comparison: Comparison) -> None:
     if comparison.trainer.beta:
         kl = comparison.our_kl(logprobs)[mask].mean().item()
         assert kl == pytest.approx(comparison.metric("kl"), **near)
+
+
+def whole_sequence_loss(
+    comparison: Comparison, advantages: torch.Tensor, *, is_mean: bool
+) -> torch.Tensor:
+    """The mean over episodes of losses with one ratio each."""
+    logprobs, mask = comparison.our_logprobs()[0], comparison.mask
+    rows = torch.arange(len(mask))[:, None].expand_as(mask)
+    loss = sequence_policy_loss(
+        logprobs[mask],
+        comparison.scored["old_per_token_logps"][mask],
+        advantages[:, None].expand_as(mask)[mask],
+        rows[mask],
+        clip_low=CLIP_LOW,
+        clip_high=CLIP_HIGH,
+        is_mean=is_mean,
+    )
+    return loss.sum() / len(mask)
+
+
+def assert_same(comparison: Comparison, theirs: torch.Tensor, ours: torch.Tensor) -> None:
+    # Sums over a whole sequence round more than single tokens do.
+    assert abs(theirs.item()) > 1e-3
+    assert theirs.item() == pytest.approx(ours.item(), abs=1e-6, rel=1e-5)
+    gradient = comparison.gradient(theirs)
+    assert gradient.abs().max() > 1e-3
+    assert torch.allclose(comparison.gradient(ours), gradient, rtol=1e-4, atol=1e-5)
+
+
+def test_dr_grpo_is_that_of_trl(model_folder: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"loss_type": "dr_grpo", "scale_rewards": "none"}
+    comparison = Comparison(
+        model_folder, tmp_path, with_weights=False, max_completion_length=16, **options
+    )
+    loss = comparison.our_token_loss(comparison.our_logprobs()[0])
+    ours = token_mean(loss, 16 * len(REWARDS), comparison.mask)
+    assert_same(comparison, comparison.their_loss(), ours)
+
+
+def test_gspo_is_that_of_trl(model_folder: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"loss_type": "grpo", "scale_rewards": "group"}
+    comparison = Comparison(
+        model_folder, tmp_path, with_weights=False, importance_sampling_level="sequence", **options
+    )
+    ours = whole_sequence_loss(comparison, comparison.our_advantages(), is_mean=True)
+    assert_same(comparison, comparison.their_loss(), ours)
+
+
+def test_rloo_is_that_of_trl(model_folder: Path, tmp_path: Path) -> None:
+    comparison = Comparison(
+        model_folder, tmp_path, with_weights=False, loss_type="grpo", scale_rewards="none"
+    )
+    trainer = RLOOTrainer(
+        model=str(model_folder),
+        reward_funcs=lambda **_: REWARDS,
+        args=RLOOConfig(
+            output_dir=str(tmp_path),
+            use_cpu=True,
+            bf16=False,
+            report_to="none",
+            temperature=TEMPERATURE,
+            epsilon=CLIP_LOW,
+            epsilon_high=CLIP_HIGH,
+            per_device_train_batch_size=len(REWARDS),
+            num_generations=GROUP,
+            gradient_checkpointing=False,
+            beta=0.0,
+        ),
+        train_dataset=Dataset.from_list([{"prompt": "w2"}] * len(REWARDS)),
+    )
+    groups = [REWARDS[i : i + GROUP] for i in range(0, len(REWARDS), GROUP)]
+    values = np.concatenate([group_advantages(g, baseline="others").values for g in groups])
+    advantages = torch.tensor(values, dtype=torch.float32)
+    scored = comparison.scored
+    # Its RLOO knows no environment: every token of a completion is the model's.
+    written = scored["completion_mask"]
+    comparison.mask = written.bool()
+    inputs = {
+        **{name: scored[name] for name in ("prompt_ids", "prompt_mask", "completion_ids")},
+        "completion_mask": written,
+        "old_logps": (scored["old_per_token_logps"] * written).sum(1),
+        "advantages": advantages,
+    }
+    theirs = trainer._compute_loss(comparison.model, inputs)
+    ours = whole_sequence_loss(comparison, advantages, is_mean=False)
+    assert_same(comparison, theirs, ours)

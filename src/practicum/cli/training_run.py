@@ -19,8 +19,9 @@ from practicum.agents.formats import get_format
 from practicum.config.eval import EvalConfig
 from practicum.config.train import RlConfig, SftConfig, TrainingConfig
 from practicum.core.agent import Sampling
-from practicum.core.env import Environment
+from practicum.core.env import Environment, Guided
 from practicum.core.errors import ConfigError
+from practicum.core.reward import RewardFn
 from practicum.core.task import Task
 from practicum.data.demonstrations import load_demonstrations
 from practicum.data.draw import draw_tasks, of_difficulties, with_variants
@@ -32,6 +33,7 @@ from practicum.policies.local.engine import EngineOptions
 from practicum.policies.local.policy import HfPolicy
 from practicum.policies.local.weights import find_model, load_model
 from practicum.rewards.outcome import judge_outcome
+from practicum.rewards.progress import judge_progress
 from practicum.rollout.play import Limits, Slots, Table
 from practicum.store.files import to_text, write_atomically
 from practicum.store.run import Run
@@ -122,7 +124,10 @@ class TrainingRun:
             config.limits.max_repeated_refusals,
         )
         agent = ChatAgent(self.environment, get_format(config.format), self.policy, sampling)
-        return Table(self.environment, agent, judge_outcome, limits, Slots(config.sampler.slots))
+        judge: RewardFn = judge_outcome
+        if isinstance(config, RlConfig) and config.dense > 0:
+            judge = judge_progress(judge_outcome, _guide(self.environment, config), config.dense)
+        return Table(self.environment, agent, judge, limits, Slots(config.sampler.slots))
 
     def note_training_set(
         self, name: str, task_ids: Iterable[str], families: Iterable[str]
@@ -131,6 +136,16 @@ class TrainingRun:
         earlier = read_manifest(find_model(self.config.model.path))
         manifest = training_manifest(name, task_ids, families, earlier)
         write_atomically(self.run.path / MANIFEST_FILE, to_text(manifest))
+
+
+def _guide(environment: Environment, config: RlConfig) -> Guided:
+    """Whoever can say how far the goal is."""
+    if not isinstance(environment, Guided):
+        raise ConfigError(
+            f"dense={config.dense:g} needs an expert that counts the turns left, which "
+            f"{environment.id} has not: leave dense out"
+        )
+    return environment
 
 
 async def run_rl(
@@ -152,8 +167,13 @@ async def _train_rl(
     session.note_training_set(name, (t.id for t in tasks), (t.family for t in tasks))
     watch.on_start(config.num_updates)
     before = await _before(session)
-    reference = deepcopy(session.policy.model.network) if config.grpo.kl > 0 else None
-    trainer = _trainer(session, config.num_updates, config.sampling.temperature)
+    reference = deepcopy(session.policy.model.network) if config.algorithm.kl > 0 else None
+    trainer = _trainer(
+        session,
+        config.num_updates,
+        config.sampling.temperature,
+        config.algorithm.value_rate(config.optimizer.learning_rate),
+    )
     progress = _take_up(session, trainer) if is_resumed else Progress()
     sampling = Sampling(config.sampling.temperature, 1.0, config.sampling.max_tokens)
     with _journal(session, trainer, progress, before) as journal:
@@ -266,7 +286,12 @@ def _reopen(path: Path, kind: str, settings: Json) -> Run:
     return run
 
 
-def _trainer(session: TrainingRun, num_updates: int, temperature: float) -> LocalTrainer:
+def _trainer(
+    session: TrainingRun,
+    num_updates: int,
+    temperature: float,
+    value_learning_rate: float | None = None,
+) -> LocalTrainer:
     config = session.config
     return LocalTrainer(
         session.policy.model,
@@ -276,6 +301,7 @@ def _trainer(session: TrainingRun, num_updates: int, temperature: float) -> Loca
         gradient_checkpointing=config.model.gradient_checkpointing,
         compile_model=config.model.compile,
         temperature=temperature,
+        value_learning_rate=value_learning_rate,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -82,12 +82,15 @@ def _apply_override(merged: dict[str, Any], override: str) -> None:
 def _explain(cls: type[StrictConfig], error: ValidationError) -> str:
     problems = []
     for detail in error.errors():
-        key = ".".join(str(part) for part in detail["loc"])
+        key = ".".join(_walk(cls, detail["loc"])[0])
         if detail["type"] == "extra_forbidden":
-            known = _keys_beside(cls, detail["loc"])
+            beside = _walk(cls, detail["loc"][:-1])[1]
+            known = list(getattr(beside, "model_fields", ()))
             near = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
             problems.append(f"unknown key {key!r}: {hint}")
+        elif detail["type"] == "union_tag_invalid":
+            problems.append(f"{key}: known names are {detail['ctx']['expected_tags']}")
         elif detail["type"] == "missing":
             problems.append(f"key {key!r} is missing")
         else:
@@ -96,12 +99,32 @@ def _explain(cls: type[StrictConfig], error: ValidationError) -> str:
     return "; ".join(problems)
 
 
-def _keys_beside(cls: type[StrictConfig], location: tuple[int | str, ...]) -> list[str]:
+def _walk(cls: type[StrictConfig], location: Sequence[int | str]) -> tuple[list[str], Any]:
+    """The keys to a place as a user writes them, and the config they lead to if it is one.
+
+    Where a key has one of several configs, pydantic's location names which; users do not.
+    """
     model: Any = cls
-    for part in location[:-1]:
-        field = model.model_fields.get(part) if isinstance(part, str) else None
-        annotation = field.annotation if field is not None else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
-        model = annotation
-    return list(model.model_fields)
+    keys: list[str] = []
+    for part in location:
+        if isinstance(model, dict):
+            model = model.get(part)
+            continue
+        keys.append(str(part))
+        fields = getattr(model, "model_fields", {})
+        field = fields.get(part) if isinstance(part, str) else None
+        model = _config_of(field)
+    return keys, model
+
+
+def _config_of(field: Any) -> Any:
+    """The config a field holds, or several by their tag; None for anything else."""
+    if field is None:
+        return None
+    if field.discriminator is not None:
+        kinds = get_args(field.annotation)
+        return {
+            get_args(kind.model_fields[field.discriminator].annotation)[0]: kind for kind in kinds
+        }
+    is_config = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+    return field.annotation if is_config else None

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from practicum.config.algorithms import AlgorithmConfig, GrpoConfig
 from practicum.config.base import StrictConfig
 from practicum.config.eval import LimitsConfig, SamplingConfig
 
@@ -181,23 +182,6 @@ class SftConfig(TrainingConfig):
     """Stop here, in whatever epoch."""
 
 
-class GrpoConfig(StrictConfig):
-    """The loss."""
-
-    clip_low: float = Field(0.2, gt=0)
-    clip_high: float = Field(0.2, gt=0)
-    scale: Literal["none", "std"] = "none"
-    """Divide advantages by the standard deviation of their group, or not."""
-    negative_weight: float = Field(1.0, ge=0, le=1)
-    """Advantages below zero are multiplied by this; 0 learns from the better episodes alone."""
-    kl: float = Field(0.0, ge=0)
-    """Weight of the divergence from the model training started with."""
-    minibatches: int = Field(1, ge=1)
-    """Optimiser steps per update."""
-    mismatch_cap: float | None = Field(2.0, gt=0)
-    """Truncate the weights that correct the sampler's log-probabilities here; null: no weights."""
-
-
 class GroupsConfig(StrictConfig):
     """Which episodes an update learns from."""
 
@@ -219,8 +203,15 @@ class GroupsConfig(StrictConfig):
     """Prompt variants of a task to draw from, where the environment has them."""
 
 
+class HorizonConfig(StrictConfig):
+    """From which update on how many turns an episode may have."""
+
+    update: int = Field(ge=0)
+    max_turns: int = Field(ge=1)
+
+
 class RlConfig(TrainingConfig):
-    """GRPO in an environment."""
+    """Reinforcement learning in an environment."""
 
     panel: str | Names = "train"
     """One panel or several, as in `[train, train~2]`."""
@@ -232,7 +223,38 @@ class RlConfig(TrainingConfig):
     max_minutes: float | None = Field(None, gt=0)
     """Stop after the update that passes this time, evaluations aside."""
     groups: GroupsConfig = GroupsConfig()
-    grpo: GrpoConfig = GrpoConfig()
+    algorithm: AlgorithmConfig = GrpoConfig()
+    dense: float = Field(0.0, ge=0)
+    """Weight of progress towards the goal, paid to each turn by the expert's count of what is
+    left; for algorithms that give turns credit of their own."""
+    horizon: Annotated[list[HorizonConfig], Field(min_length=1)] | None = None
+    """Turns of training episodes as updates go by, as in `[{update: 0, max_turns: 6}, …]`."""
+
+    def max_turns(self, update: int) -> int | None:
+        """The limit of turns after so many updates, by the schedule; None: there is no schedule."""
+        due = [step.max_turns for step in self.horizon or () if step.update <= update]
+        return due[-1] if due else None
+
+    @model_validator(mode="after")
+    def _check_dense(self) -> Self:
+        if self.dense > 0 and not self.algorithm.credits_turns:
+            raise ValueError(
+                f"dense={self.dense:g} pays single turns, and algorithm.name={self.algorithm.name} "
+                "gives all turns of an episode the same credit: take ppo, gigpo or reinforce_pp, "
+                "or leave dense out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_horizon(self) -> Self:
+        if self.horizon is None:
+            return self
+        updates = [step.update for step in self.horizon]
+        if updates[0] != 0 or updates != sorted(set(updates)):
+            raise ValueError("horizon must begin with update 0 and go on with later ones")
+        if self.limits.max_turns is not None:
+            raise ValueError("limits.max_turns and horizon say the same thing: leave one out")
+        return self
 
     @model_validator(mode="after")
     def _check_sampling(self) -> Self:

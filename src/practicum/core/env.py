@@ -117,3 +117,21 @@ class Varied(Protocol):
     def variant(self, task: Task, number: int) -> Task:
         """Another task with the same goal, equal for equal numbers; 0 is the task itself."""
         ...
+
+
+@runtime_checkable
+class Guided(Protocol):
+    """An environment whose expert can say how far it is from the goal."""
+
+    def remaining(self, situation: Situation) -> int:
+        """Turns the expert would still need."""
+        ...
+
+
+@runtime_checkable
+class Keyed(Protocol):
+    """An `Env` that can say what its world is like now; of others it is what they showed last."""
+
+    def state_key(self) -> str:
+        """Everything that decides what comes next; turns at equal keys of one task compare."""
+        ...

@@ -59,6 +59,8 @@ class Turn:
     format_error: FormatError | None = None
     reward: float = 0.0
     is_refused: bool = False
+    state: str | None = None
+    """A hash of what the world was like before the action; equal where it was alike."""
 
     @property
     def is_invalid(self) -> bool:

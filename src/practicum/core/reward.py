@@ -20,6 +20,8 @@ class Reward:
     is_success: bool
     parts: Mapping[str, float] = field(default_factory=dict)
     """What the value is made of, by name; informative only."""
+    dense: tuple[float, ...] = ()
+    """Paid to single turns for progress, one each or none at all; never part of the value."""
 
 
 class RewardFn(Protocol):

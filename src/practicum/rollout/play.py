@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from practicum.core.agent import Agent, Situation
-from practicum.core.canonical import stable_seed
-from practicum.core.env import Env, Environment
+from practicum.core.canonical import content_hash, stable_seed
+from practicum.core.env import Env, Environment, Keyed
 from practicum.core.episode import Episode, Group, StopReason, Turn
 from practicum.core.errors import EnvError, EpisodeError, ErrorInfo, PolicyError, RewardError
 from practicum.core.message import Observation
@@ -25,6 +25,9 @@ from practicum.core.task import Task
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+
+STATE_DIGITS = 16
+"""Of the hash of a state: two states of one task meet by chance once in 10^19."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +146,10 @@ async def _play(table: Table, attempt: Attempt, env: Env, recorder: _Recorder) -
     recorder.final = await _guard(
         env.start(), EnvError, "starting the episode", limits.turn_timeout_s
     )
+    tell_state = env.state_key if isinstance(env, Keyed) else None
     for turn in range(limits.max_turns):
         observation = recorder.final
+        state = content_hash(tell_state() if tell_state else observation.text)[:STATE_DIGITS]
         seed = stable_seed(attempt.seed, attempt.task.id, attempt.sample, turn)
         situation = Situation(attempt.task, attempt.sample, recorder.turns, observation, seed)
         act = await _guard(
@@ -155,7 +160,7 @@ async def _play(table: Table, attempt: Attempt, env: Env, recorder: _Recorder) -
             return
         if act.format_error is not None:
             recorder.add(
-                Turn(observation, act.completion, None, act.format_error),
+                Turn(observation, act.completion, None, act.format_error, state=state),
                 Observation(act.format_error.feedback),
             )
         else:
@@ -170,6 +175,7 @@ async def _play(table: Table, attempt: Attempt, env: Env, recorder: _Recorder) -
                     act.action,
                     reward=result.reward,
                     is_refused=result.is_refused,
+                    state=state,
                 ),
                 result.observation,
             )

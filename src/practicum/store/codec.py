@@ -49,6 +49,8 @@ def episode_to_json(episode: Episode, put_image: PutImage) -> Json:
         body["reward"] = {"value": reward.value, "is_success": reward.is_success}
         if reward.parts:
             body["reward"]["parts"] = dict(reward.parts)
+        if reward.dense:
+            body["reward"]["dense"] = list(reward.dense)
     if (error := episode.error) is not None:
         body["error"] = {"kind": error.kind, "message": error.message, "turn": error.turn}
     return body
@@ -68,7 +70,7 @@ def episode_from_json(body: Mapping[str, Any], get_image: GetImage) -> Episode:
         final=_observation_from_json(body["final"], get_image) if "final" in body else None,
         stop=StopReason(body["stop"]) if "stop" in body else None,
         is_success=body.get("is_success", False),
-        reward=Reward(**reward) if reward is not None else None,
+        reward=_reward_from_json(reward) if reward is not None else None,
         error=ErrorInfo(**error) if error is not None else None,
     )
 
@@ -87,6 +89,11 @@ def _turns_from_json(bodies: Sequence[Json], get_image: GetImage) -> tuple[Turn,
         known = _ids_so_far(turns[-1].completion) if turns else None
         turns.append(_turn_from_json(body, known, get_image))
     return tuple(turns)
+
+
+def _reward_from_json(body: Mapping[str, Any]) -> Reward:
+    dense = tuple(body.get("dense", ()))
+    return Reward(body["value"], body["is_success"], body.get("parts", {}), dense)
 
 
 def _ids_so_far(completion: Completion) -> Ids | None:
@@ -108,6 +115,8 @@ def _turn_to_json(turn: Turn, known: Ids | None, put_image: PutImage) -> Json:
         body["reward"] = turn.reward
     if turn.is_refused:
         body["is_refused"] = True
+    if turn.state is not None:
+        body["state"] = turn.state
     return body
 
 
@@ -122,6 +131,7 @@ def _turn_from_json(body: Mapping[str, Any], known: Ids | None, get_image: GetIm
         ),
         reward=body.get("reward", 0.0),
         is_refused=body.get("is_refused", False),
+        state=body.get("state"),
     )
 
 

@@ -1,4 +1,4 @@
-"""How much better an episode was than the others of its group.
+"""How much better an episode, a turn or a token was than could be expected.
 
 Numbers only: which episodes form a group, and what becomes of a group that teaches nothing,
 is the loop's business.
@@ -7,7 +7,7 @@ is the loop's business.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Scale = Literal["none", "std"]
+Baseline = Literal["mean", "others"]
+Floats = NDArray[np.float64]
 GroupKind = Literal["informative", "all-success", "all-failure", "equal", "too-few"]
 
 # Rewards closer than this are the same reward: what is left is rounding.
@@ -42,10 +44,15 @@ class GroupAdvantages:
 
 
 def group_advantages(
-    rewards_G: Sequence[float | None], *, scale: Scale = "none", negative_weight: float = 1.0
+    rewards_G: Sequence[float | None],
+    *,
+    baseline: Baseline = "mean",
+    scale: Scale = "none",
+    negative_weight: float = 1.0,
 ) -> GroupAdvantages:
     """Centre rewards within their group; `None`, a broken episode, has no say in it.
 
+    `baseline="others"` compares each with the mean of the other members (Ahmadian et al. 2024).
     `scale="std"` divides by the sample standard deviation (over n - 1, as TRL does).
     `negative_weight` scales what is below zero after that: the tokens of a failed episode are
     mostly right ones, and a policy that is nearly certain of them unlearns them first. At 0
@@ -66,6 +73,8 @@ def group_advantages(
         # fsum rounds once, so the order of a group's members cannot change a bit.
         mean = math.fsum(judged) / len(judged)
         centred = [reward - mean for reward in judged]
+        if baseline == "others":
+            centred = [value * len(judged) / (len(judged) - 1) for value in centred]
         if scale == "std":
             variance = math.fsum(value * value for value in centred) / (len(judged) - 1)
             centred = [value / (math.sqrt(variance) + STD_FLOOR) for value in centred]
@@ -86,3 +95,70 @@ def _kind(judged: Sequence[float]) -> GroupKind:
     if high <= SAME_REWARD:
         return "all-failure"
     return "equal"
+
+
+def discounted_returns(rewards_T: Sequence[float], gamma: float) -> Floats:
+    """What each turn and those after it earned, later ones discounted."""
+    returns_T = np.zeros(len(rewards_T))
+    ahead = 0.0
+    for at in reversed(range(len(rewards_T))):
+        ahead = rewards_T[at] + gamma * ahead
+        returns_T[at] = ahead
+    return returns_T
+
+
+def state_advantages(
+    states_E_T: Sequence[Sequence[Hashable]],
+    returns_E_T: Sequence[Sequence[float]],
+    *,
+    scale: Scale = "none",
+) -> list[Floats]:
+    """Returns centred among the turns that were taken in the same state (Feng et al. 2025).
+
+    A state that was met once has nothing to be compared with: its turn gets zero.
+    """
+    met: dict[Hashable, list[tuple[int, int]]] = {}
+    for episode, states in enumerate(states_E_T):
+        for turn, state in enumerate(states):
+            met.setdefault(state, []).append((episode, turn))
+    values_E_T = [np.zeros(len(states)) for states in states_E_T]
+    for places in met.values():
+        within = group_advantages([returns_E_T[e][t] for e, t in places], scale=scale)
+        for (episode, turn), value in zip(places, within.values, strict=True):
+            values_E_T[episode][turn] = value
+    return values_E_T
+
+
+def generalised_advantages(
+    values_T: Sequence[float], rewards_T: Sequence[float], *, gamma: float, gae_lambda: float
+) -> tuple[Floats, Floats]:
+    """Advantages of the steps of an episode, and the returns its values should have told.
+
+    Schulman et al. 2016. Nothing is expected after the last step: an episode that a limit cut
+    short is judged by what it earned.
+    """
+    advantages_T = np.zeros(len(rewards_T))
+    ahead, value_ahead = 0.0, 0.0
+    for at in reversed(range(len(rewards_T))):
+        surprise = rewards_T[at] + gamma * value_ahead - values_T[at]
+        ahead = surprise + gamma * gae_lambda * ahead
+        advantages_T[at] = ahead
+        value_ahead = values_T[at]
+    return advantages_T, advantages_T + np.asarray(values_T, dtype=np.float64)
+
+
+def whitened(values_N: Floats) -> Floats:
+    """Mean 0 and sample deviation 1; fewer than two values, or equal ones, become 0."""
+    if len(values_N) < 2:
+        return np.zeros_like(values_N)
+    deviation = float(values_N.std(ddof=1))
+    if deviation <= SAME_REWARD:
+        return np.zeros_like(values_N)
+    standardised: Floats = (values_N - values_N.mean()) / (deviation + SAME_REWARD)
+    return standardised
+
+
+def overlong_penalty(num_tokens: int, *, max_tokens: int, buffer: int, penalty: float) -> float:
+    """DAPO's soft punishment (Yu et al. 2025, equation 13): 0, then falling to `-penalty`."""
+    over = num_tokens - (max_tokens - buffer)
+    return -penalty * min(1.0, max(0, over) / buffer)

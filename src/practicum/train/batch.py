@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,12 @@ class Sample:
     logprobs: Floats
     """Recorded by the sampler."""
     advantages: Floats
+    rewards: Floats
+    """What a turn earned, at its last token."""
+    turns: Ints
+    """The number of the turn a trained token belongs to; -1 elsewhere."""
+    episode: str = ""
+    """Its id, where there is one."""
 
     def __len__(self) -> int:
         return len(self.token_ids)
@@ -62,11 +69,25 @@ class Pack:
     targets_N: Ints
     logprobs_N: Floats
     advantages_N: Floats
+    samples: tuple[Sample, ...]
+    """In the order of their trained tokens."""
+    sequences_N: Ints
+    """Which of the samples each trained token belongs to."""
 
     @property
     def num_computed(self) -> int:
         """Tokens of the sequences that are in the pack."""
         return len(self.ids_T) - self.num_padding
+
+
+class _Answer(NamedTuple):
+    """The sampled tokens of a turn, and where they begin."""
+
+    turn: int
+    start: int
+    logprobs: Sequence[float]
+    advantage: float
+    reward: float
 
 
 @dataclass(frozen=True)
@@ -80,12 +101,13 @@ class _Family:
         return self.num_shared + sum(len(s) - self.num_shared for s in self.samples)
 
 
-def episode_samples(episode: Episode, advantage: float) -> list[Sample]:
-    """The sequences of an episode, every sampled token with the same advantage."""
+def episode_samples(episode: Episode, advantages: Sequence[float]) -> list[Sample]:
+    """The sequences of an episode; the sampled tokens of a turn share its advantage."""
     samples: list[Sample] = []
     ids: list[int] = []
-    trained: list[tuple[int, Sequence[float]]] = []
-    for turn in episode.turns:
+    trained: list[_Answer] = []
+    rewards = turn_rewards(episode)
+    for number, (turn, advantage) in enumerate(zip(episode.turns, advantages, strict=True)):
         said = turn.completion
         if said.prompt_token_ids is None or said.token_ids is None or said.logprobs is None:
             raise ValueError(
@@ -94,15 +116,28 @@ def episode_samples(episode: Episode, advantage: float) -> list[Sample]:
             )
         prompt = said.prompt_token_ids
         if ids and list(prompt[: len(ids)]) != ids:
-            samples.append(_sample(ids, trained, advantage))
+            samples.append(_sample(episode.id, ids, trained))
             ids, trained = [], []
         ids.extend(prompt[len(ids) :])
-        trained.append((len(ids), said.logprobs))
+        trained.append(_Answer(number, len(ids), said.logprobs, advantage, rewards[number]))
         ids.extend(said.token_ids)
     if trained:
-        samples.append(_sample(ids, trained, advantage))
+        samples.append(_sample(episode.id, ids, trained))
     check_sampled_ids(episode, samples)
     return samples
+
+
+def turn_rewards(episode: Episode) -> list[float]:
+    """What each turn earned, dense rewards included.
+
+    What the judge adds to the sum of the turns is earned by the last one.
+    """
+    rewards = [turn.reward for turn in episode.turns]
+    if not rewards or episode.reward is None:
+        return rewards
+    rewards[-1] += episode.reward.value - sum(rewards)
+    dense = episode.reward.dense or (0.0,) * len(rewards)
+    return [earned + extra for earned, extra in zip(rewards, dense, strict=True)]
 
 
 def written_sample(token_ids: Sequence[int], is_trained: Sequence[bool]) -> Sample:
@@ -111,7 +146,8 @@ def written_sample(token_ids: Sequence[int], is_trained: Sequence[bool]) -> Samp
     trained = np.array(is_trained, dtype=np.bool_)
     trained[:1] = False
     zeros = np.zeros(length, np.float32)
-    return Sample(np.array(token_ids, np.int64), trained, zeros, zeros)
+    turns = np.where(trained, 0, -1)
+    return Sample(np.array(token_ids, np.int64), trained, zeros, zeros, zeros, turns)
 
 
 def check_sampled_ids(episode: Episode, samples: Iterable[Sample]) -> None:
@@ -153,19 +189,17 @@ def split_samples(samples: Sequence[Sample], parts: int, seed: int) -> list[list
     return [[samples[i] for i in chunk] for chunk in chunks]
 
 
-def _sample(
-    ids: Sequence[int], trained: Sequence[tuple[int, Sequence[float]]], advantage: float
-) -> Sample:
+def _sample(episode: str, ids: Sequence[int], trained: Sequence[_Answer]) -> Sample:
     is_trained = np.zeros(len(ids), np.bool_)
-    logprobs = np.zeros(len(ids), np.float32)
-    for start, values in trained:
-        is_trained[start : start + len(values)] = True
-        logprobs[start : start + len(values)] = values
+    turns = np.full(len(ids), -1)
+    logprobs, advantages, rewards = (np.zeros(len(ids), np.float32) for _ in range(3))
+    for answer in trained:
+        span = slice(answer.start, answer.start + len(answer.logprobs))
+        is_trained[span], turns[span] = True, answer.turn
+        logprobs[span], advantages[span] = answer.logprobs, answer.advantage
+        rewards[span.stop - 1] += answer.reward
     return Sample(
-        np.array(ids, np.int64),
-        is_trained,
-        logprobs,
-        np.where(is_trained, advantage, 0).astype("f4"),
+        np.array(ids, np.int64), is_trained, logprobs, advantages, rewards, turns, episode
     )
 
 
@@ -254,4 +288,6 @@ def _pack(families: Sequence[_Family], length: int, pad_id: int) -> Pack:
         targets_N=np.concatenate([s.token_ids[s.is_trained] for s in samples]),
         logprobs_N=np.concatenate([s.logprobs[s.is_trained] for s in samples]),
         advantages_N=np.concatenate([s.advantages[s.is_trained] for s in samples]),
+        samples=tuple(samples),
+        sequences_N=np.repeat(np.arange(len(samples)), [s.num_trained for s in samples]),
     )

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from practicum.config.train import GroupsConfig, GrpoConfig
+from practicum.config.train import GroupsConfig
 from practicum.core.canonical import stable_seed
 from practicum.core.episode import Episode, Group
 from practicum.core.task import Task
 from practicum.rollout.play import Attempt, Table, play_episode
-from practicum.train.grpo import JudgedGroup
+from practicum.train.algorithms.base import Algorithm, JudgedGroup
 
 Record = Callable[[Episode], None]
 
@@ -74,9 +74,9 @@ class Collected:
     groups: list[JudgedGroup] = field(default_factory=list)
 
     @property
-    def informative(self) -> list[JudgedGroup]:
+    def teaching(self) -> list[JudgedGroup]:
         """Those that teach something."""
-        return [g for g in self.groups if g.advantages.is_informative]
+        return [g for g in self.groups if g.teaches]
 
     @property
     def episodes(self) -> list[Episode]:
@@ -92,13 +92,13 @@ class Collector:
         table: Table,
         cursor: TaskCursor,
         groups: GroupsConfig,
-        grpo: GrpoConfig,
+        algorithm: Algorithm[Any],
         record: Record,
     ) -> None:
         self._table = table
         self._cursor = cursor
         self._groups = groups
-        self._grpo = grpo
+        self._algorithm = algorithm
         self._record = record
         self._limit = groups.max_per_update or 2 * groups.per_update
         self._min_judged = groups.min_judged or max(2, groups.size // 2)
@@ -108,6 +108,11 @@ class Collector:
     def open_groups(self) -> list[OpenGroup]:
         """Groups under way, the oldest first."""
         return sorted(self._under_way.values(), key=lambda group: group.number)
+
+    def limit_turns(self, max_turns: int) -> None:
+        """Let episodes that start from here on have so many turns."""
+        limits = replace(self._table.limits, max_turns=max_turns)
+        self._table = replace(self._table, limits=limits)
 
     def start(self, group: OpenGroup) -> None:
         """Play what is missing of a group."""
@@ -126,7 +131,7 @@ class Collector:
             for job in sorted(done, key=lambda job: self._under_way[job].number):
                 del self._under_way[job]
                 collected.groups.append(job.result())
-            is_enough = len(collected.informative) >= wanted
+            is_enough = len(collected.teaching) >= wanted
             if self._groups.carry_over and (is_enough or len(collected.groups) >= self._limit):
                 return collected
 
@@ -136,7 +141,7 @@ class Collector:
             # slots they leave are taken by groups that wait.
             room = -(-2 * self._table.slots.count // self._groups.size) - len(self._under_way)
         else:
-            missing = wanted - len(collected.informative) - len(self._under_way)
+            missing = wanted - len(collected.teaching) - len(self._under_way)
             room = min(missing, self._limit - len(collected.groups) - len(self._under_way))
         for _ in range(room):
             number = self._cursor.position
@@ -148,7 +153,7 @@ class Collector:
                 if sample not in group.ended:
                     members.create_task(self._play_member(group, sample))
         episodes = tuple(group.ended[sample] for sample in range(self._groups.size))
-        return JudgedGroup.of(Group(group.task, episodes), self._grpo, self._min_judged)
+        return self._algorithm.judge(Group(group.task, episodes), self._min_judged)
 
     async def _play_member(self, group: OpenGroup, sample: int) -> None:
         """One member of a group; a broken one is played again, and every try is recorded."""

@@ -18,9 +18,10 @@ from practicum.core.errors import EnvError
 from practicum.core.task import Task
 from practicum.policies.local.policy import HfPolicy
 from practicum.rollout.play import Table
+from practicum.train.algorithms import make_algorithm
 from practicum.train.collect import Collected, Collector, OpenGroup, TaskCursor
-from practicum.train.grpo import update_policy
 from practicum.train.trainer import LocalTrainer, Metrics
+from practicum.train.update import update_policy
 
 Evaluate = Callable[[int], Awaitable[Mapping[str, float]]]
 """Evaluates the policy after so many updates; gives `eval/...` metrics."""
@@ -74,12 +75,14 @@ async def train_online(
     progress: Progress,
     reference: Any = None,
 ) -> Path:
-    """Run GRPO from where `progress` stands to the end; returns the last checkpoint.
+    """Train from where `progress` stands to the end; returns the last checkpoint.
 
-    `reference` is the network training began with, for `grpo.kl`.
+    `reference` is the network training began with, for `algorithm.kl`.
     """
+    algorithm = make_algorithm(config.algorithm)
     cursor = TaskCursor(tasks, config.seed, progress.cursor)
-    collector = Collector(table, cursor, config.groups, config.grpo, journal.record)
+    collector = Collector(table, cursor, config.groups, algorithm, journal.record)
+    _set_horizon(collector, config, progress.update)
     for group in progress.open_groups:
         collector.start(group)
     policy.version = progress.update
@@ -94,17 +97,18 @@ async def train_online(
     try:
         while not is_last():
             began = perf_counter()
+            _set_horizon(collector, config, progress.update)
             policy.engine.resume(weights_changed=True)
             collected = await collector.collect()
             await policy.engine.pause()
             played = perf_counter()
             _stop_if_all_broke(collected, journal, progress)
             learnt: Metrics = {}
-            if collected.informative:
+            if collected.teaching:
                 learnt = update_policy(
                     trainer,
-                    collected.informative,
-                    config.grpo,
+                    collected.teaching,
+                    algorithm,
                     update=progress.update,
                     seed=config.seed,
                     reference=reference,
@@ -138,6 +142,12 @@ async def train_online(
     return path or journal.save(progress)
 
 
+def _set_horizon(collector: Collector, config: RlConfig, update: int) -> None:
+    max_turns = config.max_turns(update)
+    if max_turns is not None:
+        collector.limit_turns(max_turns)
+
+
 def _stop_if_all_broke(collected: Collected, journal: Journal, progress: Progress) -> None:
     """Going on without a single judged episode would spend the run's updates on nothing."""
     episodes = collected.episodes
@@ -157,7 +167,7 @@ def describe(collected: Collected, estimate: Estimate) -> Metrics:
     """What the episodes of an update were like."""
     episodes = collected.episodes
     judged = [e for e in episodes if e.reward is not None]
-    kinds = Counter(g.advantages.kind for g in collected.groups)
+    kinds = Counter(g.kind for g in collected.groups)
     metrics: dict[str, Any] = {
         "episode/count": len(episodes),
         "episode/judged": len(judged),
@@ -179,6 +189,9 @@ def describe(collected: Collected, estimate: Estimate) -> Metrics:
         }
     stops = Counter(str(e.stop) for e in judged)
     errors = Counter(e.error.kind for e in episodes if e.error is not None)
+    if any(e.reward.dense for e in judged if e.reward):
+        paid = [sum(e.reward.dense) for e in judged if e.reward]
+        metrics["reward/dense"] = sum(paid) / len(paid)
     metrics |= {f"stop/{name}": count for name, count in sorted(stops.items())}
     metrics |= {f"error/{name}": count for name, count in sorted(errors.items())}
     return metrics

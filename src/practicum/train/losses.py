@@ -50,6 +50,53 @@ def policy_loss(
     return loss_N if weights_N is None else loss_N * weights_N
 
 
+def sequence_policy_loss(
+    logprobs_N: Tensor,
+    old_logprobs_N: Tensor,
+    advantages_N: Tensor,
+    sequences_N: Tensor,
+    *,
+    clip_low: float,
+    clip_high: float,
+    is_mean: bool,
+    weights_N: Tensor | None = None,
+) -> Tensor:
+    """The clipped loss with one ratio for a whole sequence, spread evenly over its tokens.
+
+    The ratio is that of the sequence's probability (as in RLOO), or with `is_mean` the
+    geometric mean of its tokens' (GSPO, Zheng et al. 2025, equation 7). Summed over tokens
+    and divided by the number of sequences, it is the mean over sequences. A sequence's
+    advantage is the mean of its tokens'; all of its tokens must be here.
+    """
+    count = int(sequences_N.max()) + 1 if len(sequences_N) else 0
+    lengths_S = torch.bincount(sequences_N, minlength=count).clamp(min=1)
+
+    def total(values_N: Tensor) -> Tensor:
+        return values_N.new_zeros(count).index_add(0, sequences_N, values_N)
+
+    log_ratio_S = total(logprobs_N - old_logprobs_N)
+    if is_mean:
+        log_ratio_S = log_ratio_S / lengths_S
+    ratio_S = log_ratio_S.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    clipped_S = ratio_S.clamp(1 - clip_low, 1 + clip_high)
+    advantages_S = total(advantages_N) / lengths_S
+    loss_S = -torch.minimum(ratio_S * advantages_S, clipped_S * advantages_S)
+    if weights_N is not None:
+        loss_S = loss_S * (total(weights_N) / lengths_S)
+    return (loss_S / lengths_S)[sequences_N]
+
+
+def value_loss(
+    values_N: Tensor, old_values_N: Tensor, returns_N: Tensor, clip: float | None = None
+) -> Tensor:
+    """Half the squared error, not paid for moving further than `clip` in one update."""
+    error_N = (values_N - returns_N).square()
+    if clip is not None:
+        near_N = old_values_N + (values_N - old_values_N).clamp(-clip, clip)
+        error_N = torch.maximum(error_N, (near_N - returns_N).square())
+    return 0.5 * error_N
+
+
 def truncated_weights(trainer_logprobs_N: Tensor, sampler_logprobs_N: Tensor, cap: float) -> Tensor:
     """Weights that undo what the sampler computes otherwise than the trainer, at most `cap`.
 

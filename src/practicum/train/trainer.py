@@ -42,7 +42,15 @@ class Scored:
     """Log-probabilities the sampler recorded."""
     advantages_N: Tensor
     fixed_N: dict[str, Tensor]
-    """Log-probabilities from passes before this update, by name."""
+    """What was known before the first step of this update, by name."""
+    sequences_N: Tensor
+    """Which sequence of the micro-batch a token belongs to."""
+    values_N: Tensor | None = None
+    """What the value head expects from here on, before each token."""
+
+    def before(self) -> Tensor:
+        """The trainer's log-probabilities before the first step, per token."""
+        return self.fixed_N.get("start", self.logprobs_N.detach())
 
 
 Objective = Callable[[Scored], tuple[Tensor, dict[str, Tensor]]]
@@ -62,7 +70,9 @@ class LocalTrainer:
         gradient_checkpointing: bool = False,
         compile_model: bool = False,
         temperature: float = 1.0,
+        value_learning_rate: float | None = None,
     ) -> None:
+        """With a `value_learning_rate`, a value head is trained on top of the model."""
         self.model = model
         self.num_steps = 0
         """Optimiser steps so far."""
@@ -90,8 +100,17 @@ class LocalTrainer:
             if self._has_masters
             else self._params
         )
+        groups: list[dict[str, Any]] = [{"params": self._masters, "scale": 1.0}]
+        self._value_head: torch.nn.Linear | None = None
+        if value_learning_rate is not None:
+            self._value_head = torch.nn.Linear(model.network.config.hidden_size, 1)
+            torch.nn.init.zeros_(self._value_head.weight)
+            torch.nn.init.zeros_(self._value_head.bias)
+            self._value_head.to(model.device)
+            scale = value_learning_rate / optimizer.learning_rate
+            groups.append({"params": list(self._value_head.parameters()), "scale": scale})
         self._optimizer = torch.optim.AdamW(
-            self._masters,
+            groups,
             lr=optimizer.learning_rate,
             betas=(optimizer.beta1, optimizer.beta2),
             weight_decay=optimizer.weight_decay,
@@ -111,9 +130,11 @@ class LocalTrainer:
         *,
         update: int,
         fixed: Sequence[dict[str, Tensor]] | None = None,
+        normaliser: float | None = None,
     ) -> Metrics:
-        """One optimiser step over all packs; the loss is a mean over their trained tokens."""
+        """One optimiser step over all packs; the loss is a mean over tokens or divided as told."""
         num_tokens = sum(len(pack.targets_N) for pack in packs)
+        divisor = normaliser or num_tokens
         totals: dict[str, Tensor] = {}
         # transformers checkpoints activations in train mode only.
         self.model.network.train(self._checkpoints)
@@ -121,7 +142,7 @@ class LocalTrainer:
             with plain_products(self.model.dtype):
                 scored = self._score(pack, {} if fixed is None else fixed[index])
                 loss_N, reported = objective(scored)
-                loss = loss_N.sum() / num_tokens
+                loss = loss_N.sum() / divisor
                 loss.backward()
             self._gather_gradients()
             reported = {"loss": loss_N, "entropy": scored.entropy_N, **reported}
@@ -134,9 +155,14 @@ class LocalTrainer:
                     totals[name] = totals.get(name, torch.zeros_like(loss)) + value_N.sum()
         self.model.network.eval()
         norm = torch.nn.utils.clip_grad_norm_(self._masters, self._config.max_grad_norm)
+        if self._value_head is not None:
+            # By itself: an untrained head has gradients that would drown the model's.
+            torch.nn.utils.clip_grad_norm_(
+                self._value_head.parameters(), self._config.max_grad_norm
+            )
         rate = self.learning_rate(update)
         for group in self._optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["scale"]
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         if self._has_masters:
@@ -146,16 +172,18 @@ class LocalTrainer:
         names = list(totals)
         values = torch.stack([totals[n] for n in names] + [norm.float()]).tolist()
         metrics = {
-            name: value if name.endswith("max") else value / num_tokens
+            name: value
+            if name.endswith("max")
+            else value / (divisor if name == "loss" else num_tokens)
             for name, value in zip(names, values, strict=False)
         }
         return {**metrics, "grad_norm": values[-1], "lr": rate}
 
     @torch.no_grad()
-    def logprobs(self, packs: Sequence[Pack], network: Any = None) -> list[Tensor]:
-        """Log-probabilities of the trained tokens, without a gradient."""
+    def look(self, packs: Sequence[Pack], network: Any = None) -> list[Scored]:
+        """What the model says about the trained tokens, without a gradient."""
         with plain_products(self.model.dtype):
-            return [self._score(pack, {}, network).logprobs_N for pack in packs]
+            return [self._score(pack, {}, network) for pack in packs]
 
     def learning_rate(self, update: int) -> float:
         """The rate of an update, counted from 0."""
@@ -178,6 +206,7 @@ class LocalTrainer:
             "num_steps": self.num_steps,
             "optimizer": self._optimizer.state_dict(),
             "weights": [m.detach() for m in self._masters],
+            "value_head": self._value_head.state_dict() if self._value_head is not None else {},
         }
         torch.save(state, path)
 
@@ -190,6 +219,8 @@ class LocalTrainer:
             master.copy_(value)
             if self._has_masters:
                 param.copy_(value)
+        if self._value_head is not None:
+            self._value_head.load_state_dict(state["value_head"])
         self._optimizer.load_state_dict(state["optimizer"])
 
     def _score(self, pack: Pack, fixed: dict[str, Tensor], network: Any = None) -> Scored:
@@ -221,8 +252,10 @@ class LocalTrainer:
             torch.cat(logprobs),
             torch.cat(entropies),
             torch.from_numpy(pack.logprobs_N).to(device),
-            torch.from_numpy(pack.advantages_N).to(device),
+            fixed.get("advantages", torch.from_numpy(pack.advantages_N).to(device)),
             fixed,
+            torch.from_numpy(pack.sequences_N).to(device),
+            self._value_head(hidden_N.float())[:, 0] if self._value_head is not None else None,
         )
 
     def _gather_gradients(self) -> None:

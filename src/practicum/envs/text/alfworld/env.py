@@ -53,6 +53,10 @@ class ALFWorldEnv:
         self._actions = self._house.actions()
         return StepResult(Observation(language.with_actions(told, self._actions)))
 
+    def state_key(self) -> str:
+        """Where everything is, what is open, and what was done to things."""
+        return self._house.state_key()
+
 
 class ALFWorld:
     """The built-in world: in this process, without state between episodes."""

@@ -82,6 +82,12 @@ class House:
         self.states: dict[str, set[str]] = {}
         """Object -> `clean`, `hot`, `cool`, `sliced`, `on`."""
 
+    def state_key(self) -> str:
+        """All that can change, in one order."""
+        states = sorted((name, sorted(marks)) for name, marks in self.states.items() if marks)
+        places = sorted(self.place_of.items())
+        return str((self.at, self.held, places, sorted(self.opened), states))
+
     def actions(self) -> dict[str, Step]:
         """Everything that can be done now: command -> step, in order of the commands."""
         steps: list[Step] = [("help",), ("inventory",), ("look",)]

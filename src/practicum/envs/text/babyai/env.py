@@ -86,6 +86,14 @@ class BabyAIEnv:
         assert self._game is not None, "an episode starts before it is played"
         return self._game.step(action.text)
 
+    def state_key(self) -> str:
+        """The whole grid, and where one stands with what in hand."""
+        assert self._game is not None, "an episode starts before it is played"
+        world = self._game.world
+        carrying = None if world.carrying is None else world.carrying.encode()
+        place = (*map(int, world.agent_pos), int(world.agent_dir))
+        return str((place, carrying, world.grid.encode().tobytes().hex()))
+
     def _draw(self) -> Game:
         data = self._task.data
         game = Game(data["level"], data["seed"], self._show)

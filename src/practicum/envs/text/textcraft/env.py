@@ -13,6 +13,7 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from practicum.core.agent import Situation
 from practicum.core.commands import Command
 from practicum.core.env import Script, StepResult
 from practicum.core.message import Action, Observation
@@ -192,6 +193,10 @@ class TextCraftEnv:
         """Carry out one action."""
         return self._game.step(action.text)
 
+    def state_key(self) -> str:
+        """What one holds."""
+        return str(sorted(self._game.inventory.items()))
+
 
 class TextCraft:
     """TextCraft in this process: no server, no state between episodes."""
@@ -222,6 +227,10 @@ class TextCraft:
             return task
         world = load_world(task.data["world"])
         return tasks.make_task(world, task.data["goal"], variant=number, split=task.split)
+
+    def remaining(self, situation: Situation) -> int:
+        """Items to fetch and crafts to do, by the expert's plan."""
+        return expert.count_remaining(situation)
 
     @asynccontextmanager
     async def open(self, task: Task) -> AsyncIterator[TextCraftEnv]:

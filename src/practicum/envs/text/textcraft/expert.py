@@ -86,6 +86,13 @@ def play_expertly(situation: Situation) -> Decision:
     return Decision(Action(action), _thought(inventory, plan))
 
 
+def count_remaining(situation: Situation) -> int:
+    """How many actions the plan from here has."""
+    inventory, refused = replay(situation.history)
+    plan = make_plan(read_puzzle(_first_text(situation)), inventory, refused)
+    return len(plan.fetch) + len(plan.crafts)
+
+
 def play_naively(situation: Situation) -> Decision:
     """Fetch what the goal's own recipe names and craft it: never crafts anything else."""
     puzzle = read_puzzle(_first_text(situation))

@@ -67,6 +67,10 @@ class WebShopEnv:
             return await asyncio.to_thread(self._session.step, action.text)
         return self._session.step(action.text)
 
+    def state_key(self) -> str:
+        """The page, and the search it came from."""
+        return self._session.state_key()
+
 
 class WebShop:
     """WebShop without a server: one shared catalogue, no state between episodes."""

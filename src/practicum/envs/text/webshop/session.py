@@ -36,6 +36,13 @@ class Session:
         self._selected: dict[str, str] = {}
         self._receipt: str | None = None
 
+    def state_key(self) -> str:
+        """The page one is on, what is chosen there, and what the last search found."""
+        found = None if self._results is None else [product.asin for product in self._results]
+        asin = None if self._product is None else self._product.asin
+        chosen = sorted(self._selected.items())
+        return str((found, self._page, asin, self._tab, chosen, self._receipt))
+
     def look(self) -> str:
         """The page one is on."""
         if self._receipt is not None:

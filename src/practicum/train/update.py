@@ -1,0 +1,145 @@
+"""One update: from judged groups to newer weights, the same way for every algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from practicum.core.canonical import stable_seed
+from practicum.train.algorithms.base import Algorithm, JudgedGroup, Tokens
+from practicum.train.batch import Pack, Sample, episode_samples, split_samples
+from practicum.train.trainer import LocalTrainer, Metrics
+
+Fixed = list[dict[str, Tensor]]
+"""For each micro-batch what is known of its tokens before the first step, by name."""
+
+
+def update_policy(
+    trainer: LocalTrainer,
+    groups: Sequence[JudgedGroup],
+    algorithm: Algorithm[Any],
+    *,
+    update: int,
+    seed: int,
+    reference: Any = None,
+) -> Metrics:
+    """Learn from groups that teach; returns the update's metrics."""
+    samples = [
+        sample
+        for credited in algorithm.credit(groups)
+        for sample in episode_samples(credited.episode, credited.advantages)
+    ]
+    config = algorithm.config
+    parts = split_samples(samples, config.minibatches, stable_seed(seed, "minibatches", update))
+    packs = [trainer.pack(part) for part in parts]
+    fixed = _look(trainer, packs, algorithm, reference)
+    if algorithm.needs_start:
+        _finish(algorithm, packs, fixed)
+    rows = [
+        trainer.step(
+            packs[at],
+            algorithm.objective,
+            update=update,
+            fixed=fixed[at],
+            normaliser=algorithm.normaliser(parts[at]),
+        )
+        for epoch in range(config.epochs)
+        for at in _order(len(parts), stable_seed(seed, "epoch", update, epoch) if epoch else None)
+    ]
+    return _summary(rows) | _counts(samples, packs)
+
+
+def _look(
+    trainer: LocalTrainer,
+    packs: Sequence[Sequence[Pack]],
+    algorithm: Algorithm[Any],
+    reference: Any,
+) -> list[Fixed]:
+    """Ask the model, and the reference, about all tokens before the first step changes it."""
+    fixed: list[Fixed] = [[{} for _ in part] for part in packs]
+    if len(packs) * algorithm.config.epochs > 1 or algorithm.needs_start:
+        for part, known in zip(packs, fixed, strict=True):
+            for scored, names in zip(trainer.look(part), known, strict=True):
+                names["start"] = scored.logprobs_N
+                if scored.values_N is not None:
+                    names["values"] = scored.values_N
+    if reference is not None:
+        for part, known in zip(packs, fixed, strict=True):
+            for scored, names in zip(trainer.look(part, reference), known, strict=True):
+                names["reference"] = scored.logprobs_N
+    return fixed
+
+
+def _finish(
+    algorithm: Algorithm[Any], packs: Sequence[Sequence[Pack]], fixed: Sequence[Fixed]
+) -> None:
+    """Let the algorithm see whole episodes, and write what it finds back to their tokens."""
+    places: dict[str, list[tuple[Sample, dict[str, Tensor], slice]]] = {}
+    for part, known in zip(packs, fixed, strict=True):
+        for pack, names in zip(part, known, strict=True):
+            end = 0
+            for sample in pack.samples:
+                start, end = end, end + sample.num_trained
+                places.setdefault(sample.episode, []).append((sample, names, slice(start, end)))
+    episodes = []
+    for found in places.values():
+        found.sort(key=lambda place: place[0].turns.max())
+        episodes.append(_tokens(found))
+    algorithm.finish(episodes)
+    for tokens, found in zip(episodes, places.values(), strict=True):
+        start = 0
+        for sample, names, span in found:
+            part_T = slice(start, start + sample.num_trained)
+            start = part_T.stop
+            for name, values_T in ({"advantages": tokens.advantages_T} | tokens.found).items():
+                known_N = names["start"]
+                values = torch.from_numpy(np.ascontiguousarray(values_T[part_T], np.float32))
+                names.setdefault(name, torch.zeros_like(known_N))[span] = values.to(known_N)
+
+
+def _tokens(found: Sequence[tuple[Sample, dict[str, Tensor], slice]]) -> Tokens:
+    def gather(name: str) -> np.ndarray:
+        parts = [getattr(sample, name)[sample.is_trained] for sample, _, _ in found]
+        return np.concatenate(parts)
+
+    known: dict[str, np.ndarray] = {
+        name: np.concatenate([names[name][span].double().cpu().numpy() for _, names, span in found])
+        for name in ("start", "reference", "values")
+        if name in found[0][1]
+    }
+    return Tokens(
+        gather("turns"),
+        gather("rewards").astype(np.float64),
+        gather("advantages").astype(np.float64),
+        known,
+    )
+
+
+def _order(count: int, seed: int | None) -> list[int]:
+    if seed is None:
+        return list(range(count))
+    order: list[int] = np.random.default_rng(seed).permutation(count).tolist()
+    return order
+
+
+def _counts(samples: Sequence[Sample], packs: Sequence[Sequence[Pack]]) -> Metrics:
+    return {
+        "tokens/trained": float(sum(sample.num_trained for sample in samples)),
+        "tokens/computed": float(sum(pack.num_computed for part in packs for pack in part)),
+        "tokens/shared": float(sum(pack.num_shared for part in packs for pack in part)),
+    }
+
+
+def _summary(rows: Sequence[Metrics]) -> Metrics:
+    """One row for the steps of an update: means, and the largest of what is a maximum."""
+    names = {"loss": "loss/policy", "entropy": "policy/entropy", "grad_norm": "grad/norm"}
+    summary: Metrics = {}
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        is_max = name.endswith("max")
+        summary[names.get(name, name)] = max(values) if is_max else sum(values) / len(values)
+    return summary
