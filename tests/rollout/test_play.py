@@ -53,6 +53,15 @@ class CountingEnv:
         )
 
 
+class KeyedEnv(CountingEnv):
+    """Falls apart while it says what it is like, from the second turn on."""
+
+    def state_key(self) -> str:
+        if self._steps:
+            raise OSError("the world is gone")
+        return "0"
+
+
 class CountingWorld:
     id = "counting"
     rules = "Count."
@@ -86,7 +95,7 @@ class CountingWorld:
         self.num_open += 1
         self.most_open = max(self.most_open, self.num_open)
         try:
-            yield CountingEnv(self)
+            yield KeyedEnv(self) if "state" in self.breaks else CountingEnv(self)
         finally:
             self.num_open -= 1
             await self.trouble("close")
@@ -137,6 +146,21 @@ async def test_a_finished_episode_is_judged() -> None:
     assert [turn.observation.text for turn in episode.turns] == ["0", "1", "2"]
     assert episode.final == Observation("3")
     assert episode.error is None
+
+
+async def test_a_world_that_cannot_tell_its_state_is_broken_not_failed() -> None:
+    group = await play_group(make_table(CountingWorld(state=True)), TASK, 2)
+    for episode in group.episodes:
+        assert episode.reward is None and episode.error is not None
+        assert "telling the state failed: OSError: the world is gone" in episode.error.message
+        assert len(episode.turns) == 1
+
+
+async def test_states_are_what_was_shown_where_a_world_does_not_tell() -> None:
+    first, second = await play(CountingWorld()), await play(CountingWorld())
+    states = [turn.state for turn in first.turns]
+    assert states == [turn.state for turn in second.turns]
+    assert len(set(states)) == 3 and None not in states
 
 
 async def test_an_episode_at_the_turn_limit_failed_and_is_judged() -> None:

@@ -448,6 +448,8 @@ def _training_set(env: str, panels: str | list[str]) -> str:
 
 
 def _rl_tasks(environment: Environment, config: RlConfig) -> list[Task]:
+    if config.dense > 0:
+        _guide(environment, config)  # refuse now, not after the first evaluation
     tasks = _tasks_of(environment, config.panel, config.difficulties)
     drawn = draw_tasks(tasks, config.max_tasks, config.seed)
     return with_variants(environment, drawn, config.groups.variants)

@@ -146,10 +146,11 @@ async def _play(table: Table, attempt: Attempt, env: Env, recorder: _Recorder) -
     recorder.final = await _guard(
         env.start(), EnvError, "starting the episode", limits.turn_timeout_s
     )
-    tell_state = env.state_key if isinstance(env, Keyed) else None
     for turn in range(limits.max_turns):
         observation = recorder.final
-        state = content_hash(tell_state() if tell_state else observation.text)[:STATE_DIGITS]
+        state = await _guard(
+            _state(env, observation), EnvError, "telling the state", limits.turn_timeout_s
+        )
         seed = stable_seed(attempt.seed, attempt.task.id, attempt.sample, turn)
         situation = Situation(attempt.task, attempt.sample, recorder.turns, observation, seed)
         act = await _guard(
@@ -187,6 +188,14 @@ async def _play(table: Table, attempt: Attempt, env: Env, recorder: _Recorder) -
             recorder.stop = StopReason.REPEATED_REFUSAL
             return
     recorder.stop = StopReason.TURN_LIMIT
+
+
+async def _state(env: Env, observation: Observation) -> str:
+    """What the world is like, as a hash: by its own account or by what it shows."""
+    if isinstance(env, Keyed):
+        return content_hash(env.state_key())[:STATE_DIGITS]
+    shown = [observation.text, *(image.hash for image in observation.images)]
+    return content_hash(shown)[:STATE_DIGITS]
 
 
 def _is_stuck(turns: Sequence[Turn], max_repeated: int | None) -> bool:
