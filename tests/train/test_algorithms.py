@@ -83,6 +83,16 @@ async def test_a_turned_sign_is_noticed(
     assert sum(rewards[-3:]) / 3 < rewards[0], rewards
 
 
+async def test_a_value_head_survives_a_stop(tmp_path: Path) -> None:
+    config = bandit("ppo").model_copy(update={"num_updates": 5})
+    whole = ToyRun(tmp_path / "whole", config)
+    await whole.train()
+    await ToyRun(tmp_path / "parts", config).train(stop_after=3)
+    second = ToyRun(tmp_path / "parts", config)
+    await second.train()
+    assert second.weights_hash() == whole.weights_hash()
+
+
 def make_turn(ids: tuple[int, ...], reward: float = 0.0, state: str = "s") -> Turn:
     said = Completion("x", prompt_token_ids=(1,), token_ids=ids, logprobs=(-1.0,) * len(ids))
     return Turn(Observation("o"), said, Action("a"), reward=reward, state=state)
