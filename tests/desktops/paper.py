@@ -138,7 +138,7 @@ class PaperComputer:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                cwd=cwd or self.home,
+                cwd=self._path(cwd or "~/"),
                 env={"HOME": str(self.home), "PATH": os.environ["PATH"]},
                 start_new_session=True,
             )

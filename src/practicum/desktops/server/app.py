@@ -127,7 +127,7 @@ async def _name_errors(request: web.Request, handler: Handler) -> web.StreamResp
     except FileNotFoundError as error:
         return complain(str(error) or "File not found", 404)
     except PermissionError as error:
-        return complain(str(error), 403)
+        return complain(str(error), 403, kind="permission")
     except ValueError as error:
         return complain(str(error), 400)
     except MachineError as error:
