@@ -161,10 +161,12 @@ def test_every_verb_that_needs_no_internet_works(report: dict[str, Any]) -> None
     }
 
 
-def test_the_browsers_tabs_are_opened_and_read(report: dict[str, Any]) -> None:
-    assert {"data:text/html,<title>one</title>", "data:text/html,two"} <= set(
-        report["browse"]["tabs"]
-    )
+def test_a_browser_is_found_where_chrome_is_looked_for(report: dict[str, Any]) -> None:
+    got = report["browse"]
+    pages = ["data:text/html,<title>one</title>", "data:text/html,two"]
+    assert set(pages) <= set(got["tabs"])
+    assert got["shown"] == pages[0]
+    assert got["profile"]
 
 
 def test_an_episode_scores_what_was_done_on_the_screen(report: dict[str, Any]) -> None:

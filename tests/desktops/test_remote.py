@@ -15,7 +15,7 @@ from desktops.waa_stand_in import HOME, WindowsStandIn
 
 from practicum.core.errors import ConfigError, MachineError
 from practicum.core.retry import Backoff
-from practicum.desktops.computer import Key, Move, Press, Screen, Scroll, Text, Wait
+from practicum.desktops.computer import Key, Move, Press, Screen, Scroll, Text, Wait, Window
 from practicum.desktops.remote import (
     OsworldComputer,
     RemoteComputer,
@@ -23,6 +23,7 @@ from practicum.desktops.remote import (
     WaaComputer,
     connect,
 )
+from practicum.desktops.remote.osworld import read_windows
 from practicum.desktops.server import Terms, running
 
 QUICK = Backoff(attempts=3, first_wait_s=0.01, longest_wait_s=1.0)
@@ -107,6 +108,25 @@ async def test_osworlds_routes_are_enough_for_input(paper: PaperComputer) -> Non
         with pytest.raises(MachineError) as caught:
             await remote.perform([Text("é")])
         assert caught.value.kind == "unsupported"
+
+
+WMCTRL = """\
+0x00600003  0 10   37   640  480  mousepad.Mousepad     desk a.txt - Mousepad
+0x00800002 -1 -5   0    945  1060 chromium (/tmp/x/.config/chrome).Chromium  desk hi  there - Chromium
+0x00a00001  0 0    0    1    1    N/A                   N/A N/A
+_NET_ACTIVE_WINDOW(WINDOW): window id # 0x600003
+_NET_CLIENT_LIST_STACKING(WINDOW): window id # 0xa00001, 0x800002, 0x600003
+"""
+
+
+def test_what_wmctrl_says_is_read() -> None:
+    none, browser, editor = read_windows(WMCTRL)
+    assert editor == Window(
+        "0x00600003", "a.txt - Mousepad", "mousepad.Mousepad", 10, 37, 640, 480, True
+    )
+    assert (browser.title, browser.x) == ("hi  there - Chromium", -5)
+    assert browser.class_name == "chromium (/tmp/x/.config/chrome).Chromium"
+    assert none.class_name == "N/A" and not none.is_active
 
 
 async def test_windows_agent_arena(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from aiohttp import web
 from practicum.desktops import tree_xml
 from practicum.desktops.computer import Node, PictureFormat
 from practicum.desktops.server.desk import BadRequestError, Desk, answer, complain
+from practicum.desktops.server.stand_ins import StandIns
 
 PLATFORM = "Linux"
 FRAMES_PER_SECOND = 10
@@ -22,8 +23,9 @@ _KINDS: dict[str, PictureFormat] = {"png": "png", "jpeg": "jpeg"}
 class ScreenRoutes:
     """`/screenshot`, `/accessibility` and the like."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, stand_ins: StandIns) -> None:
         self._desk = desk
+        self._stand_ins = stand_ins
         self._recording: str | None = None
         """The file into which the screen is recorded."""
 
@@ -50,7 +52,7 @@ class ScreenRoutes:
         return web.Response(body=image.data, content_type=image.media_type)
 
     async def _accessibility(self, _: web.Request) -> web.Response:
-        tree = await self._desk.computer.accessibility()
+        tree = await self._stand_ins.tree(await self._desk.computer.accessibility())
         return answer({"AT": await asyncio.to_thread(tree_xml.write, tree)})
 
     async def _terminal(self, _: web.Request) -> web.Response:
@@ -80,7 +82,7 @@ class ScreenRoutes:
         if not isinstance(name, str) or not name:
             raise BadRequestError("the form field 'app_class_name' is required")
         for window in reversed(await self._desk.computer.windows()):
-            if name == window.class_name or name in window.class_name.split("."):
+            if name in (window.class_name, *window.class_name.rpartition(".")[::2]):
                 return answer({"width": window.width, "height": window.height})
         return complain(f"there is no window of class {name!r}", 404)
 
