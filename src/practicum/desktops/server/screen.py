@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from aiohttp import web
 
 from practicum.desktops import tree_xml
-from practicum.desktops.computer import Node, PictureFormat
+from practicum.desktops.computer import Computer, Node, PictureFormat
 from practicum.desktops.server.desk import BadRequestError, Desk, answer, complain
 from practicum.desktops.server.stand_ins import StandIns
 
@@ -26,8 +26,8 @@ class ScreenRoutes:
     def __init__(self, desk: Desk, stand_ins: StandIns) -> None:
         self._desk = desk
         self._stand_ins = stand_ins
-        self._recording: str | None = None
-        """The file into which the screen is recorded."""
+        self._recording: tuple[Computer, str] | None = None
+        """The computer that is recorded, and the folder it is recorded into."""
 
     def routes(self) -> list[web.RouteDef]:
         """The routes."""
@@ -87,9 +87,9 @@ class ScreenRoutes:
         return complain(f"there is no window of class {name!r}", 404)
 
     async def _start_recording(self, _: web.Request) -> web.Response:
-        if self._recording is not None:
-            return complain("Recording is already in progress.", 400)
         computer = self._desk.computer
+        if self._folder_of(computer) is not None:
+            return complain("Recording is already in progress.", 400)
         screen = computer.screen
         made = await computer.run(["mktemp", "-d"], timeout_s=10)
         folder = made.output.strip()
@@ -112,14 +112,14 @@ class ScreenRoutes:
         )
         if begun.exit_code != 0:
             return complain(f"Failed to start recording: {begun.error.strip()}", 500)
-        self._recording = folder
+        self._recording = (computer, folder)
         return answer({"status": "success", "message": "Started recording."})
 
     async def _end_recording(self, _: web.Request) -> web.Response:
-        folder, self._recording = self._recording, None
+        computer = self._desk.computer
+        folder, self._recording = self._folder_of(computer), None
         if folder is None:
             return complain("No recording in progress to stop.", 400)
-        computer = self._desk.computer
         # ffmpeg writes the index of the film when it is interrupted, not when it is killed.
         await computer.run(
             f"p=$(cat {folder}/pid); kill -INT $p; "
@@ -129,6 +129,12 @@ class ScreenRoutes:
         film = await computer.read_file(f"{folder}/screen.mp4")
         await computer.run(["rm", "-rf", "--", folder], timeout_s=10)
         return web.Response(body=film, content_type="video/mp4")
+
+    def _folder_of(self, computer: Computer) -> str | None:
+        """Where it is recorded into; a reset ends a recording."""
+        if self._recording is None or self._recording[0] is not computer:
+            return None
+        return self._recording[1]
 
 
 def _walk(node: Node) -> Iterator[Node]:
