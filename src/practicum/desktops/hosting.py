@@ -25,7 +25,6 @@ from practicum.core.errors import ConfigError, MachineError
 from practicum.desktops.computer import Screen
 
 Body = Literal["xvfb", "namespace"]
-_START_LIMIT_S = 60.0
 _ANSWER_LIMIT_S = 60.0
 
 
@@ -80,15 +79,14 @@ def bring_up(wanted: Wanted) -> State:
     assert process.stdin and process.stdout and process.stderr
     process.stdin.write(json.dumps(asdict(wanted)).encode())
     process.stdin.close()
-    line = process.stdout.readline()
-    if not line:
-        process.wait(_START_LIMIT_S)
-        said = process.stderr.read().decode(errors="replace").strip()
-        raise MachineError(said.splitlines()[-1] if said else "no desktop came up", kind="spawn")
-    # It goes on without us: nothing of ours may wait for it, or complain that it still runs.
-    process.returncode = 0
-    for pipe in (process.stdout, process.stderr):
-        pipe.close()
+    with process.stdout, process.stderr:
+        line = process.stdout.readline()
+        process.wait()
+        if not line:
+            said = process.stderr.read().decode(errors="replace").strip()
+            raise MachineError(
+                said.splitlines()[-1] if said else "no desktop came up", kind="spawn"
+            )
     return _state(json.loads(line))
 
 
@@ -224,6 +222,8 @@ def _write_privately(path: Path, text: str) -> None:
 def main() -> int:
     """Read what is wanted from standard input, and host it."""
     wanted = Wanted(**json.load(sys.stdin))
+    if os.fork():
+        os._exit(0)  # the desktop is nobody's child: whoever asked for it need not wait for it
 
     def tell(state: State) -> None:
         sys.stdout.write(json.dumps(asdict(state)) + "\n")
