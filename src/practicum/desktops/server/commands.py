@@ -174,7 +174,8 @@ class CommandRoutes:
         computer = self._desk.computer
         async with self._desk.hand:
             try:
-                plan = dialect.read(code, computer.screen, await computer.pointer())
+                pointer = await computer.pointer()
+                plan = dialect.read(code, computer.screen, pointer, can_copy=True)
                 await dialect.perform(plan, computer)
             except ValueError as error:
                 if isinstance(error, DialectError) and "pyautogui" not in code:
