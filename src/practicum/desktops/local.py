@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -134,15 +135,21 @@ class LocalComputer:
         """Wait until the screen stays the same for a while; False if it never did."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
+        # Counted in looks: on a busy machine much time can pass without one.
+        num_wanted, num_same = max(1, math.ceil(quiet_s / _LOOK_EVERY_S)), 0
+        drawings = await self._thread.call(self._x.count_drawings)
         last = await self.frame(cursor=False)
-        since_s = loop.time()
-        while loop.time() - since_s < quiet_s:
+        while num_same < num_wanted:
             if loop.time() > end_s:
                 return False
             await asyncio.sleep(_LOOK_EVERY_S)
-            now = await self.frame(cursor=False)
-            if not await self._thread.call(np.array_equal, last, now):
-                last, since_s = now, loop.time()
+            num_same += 1
+            count = await self._thread.call(self._x.count_drawings)
+            if count != drawings:
+                # Much is drawn again as it was; only the pictures tell.
+                drawings, now = count, await self.frame(cursor=False)
+                if not await self._thread.call(np.array_equal, last, now):
+                    last, num_same = now, 0
         return True
 
     async def perform(self, inputs: Sequence[Input]) -> None:

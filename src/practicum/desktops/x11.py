@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import xcffib
+import xcffib.damage
 import xcffib.xfixes
 import xcffib.xproto
 import xcffib.xtest
@@ -55,6 +56,8 @@ class XClient:
         self._test = self._x(xcffib.xtest.key)
         self._fixes = self._x(xcffib.xfixes.key)
         self._fixes.QueryVersion(5, 0).reply()
+        self._damage = self._x(xcffib.damage.key)
+        self._damage.QueryVersion(1, 1).reply()
         setup = self._x.get_setup()
         self._root = setup.roots[0].root
         self.screen = Screen(setup.roots[0].width_in_pixels, setup.roots[0].height_in_pixels)
@@ -63,6 +66,9 @@ class XClient:
         # The server would draw the pointer into the picture, at any moment or not at all; so it
         # is hidden from the picture, and drawn where it is wanted.
         self._fixes.HideCursor(self._root)
+        self._drawing = self._x.generate_id()
+        self._num_drawings = 0
+        self._damage.Create(self._drawing, self._root, xcffib.damage.ReportLevel.NonEmpty)
         self.sync()
 
     def close(self) -> None:
@@ -152,6 +158,17 @@ class XClient:
                 if is_shifted:
                     self._fake(_KEY_RELEASE, shift)
             self.sync()
+
+    def count_drawings(self) -> int:
+        """A number that is a new one whenever something was drawn since the last call."""
+        self.sync()
+        is_drawn = False
+        while (event := self._x.poll_for_event()) is not None:
+            is_drawn |= isinstance(event, xcffib.damage.NotifyEvent)
+        if is_drawn:
+            self._num_drawings += 1
+            self._damage.Subtract(self._drawing, 0, 0)
+        return self._num_drawings
 
     def pointer(self) -> tuple[int, int]:
         """Where the pointer is."""
