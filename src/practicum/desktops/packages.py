@@ -55,6 +55,11 @@ PACKAGES = (
         "/usr/lib/libreoffice/program/libvclplug_gtk3lo.so",
         "the spreadsheet's looks and accessibility",
     ),
+    Package("xdg-utils", "xdg-open", "opening files, for OSWorld's clients"),
+    Package("feh", "feh", "wallpapers, for OSWorld's clients"),
+    Package("ffmpeg", "ffmpeg", "recordings, for OSWorld's clients"),
+    Package("wmctrl", "wmctrl", "windows, for OSWorld's clients"),
+    Package("x11-utils", "xprop", "the order of windows, for OSWorld's clients"),
 )
 
 
