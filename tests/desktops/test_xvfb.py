@@ -271,12 +271,10 @@ async def test_stopping_twice_is_fine_and_leaves_nothing() -> None:
     async with desktop() as machine:
         home = Path(machine.computer.home)
         pid = machine.keeper_pid
-        display = machine.display
         assert home.exists()
         await machine.stop()
         await machine.stop()
         assert not home.parent.exists()
         assert not Path(f"/proc/{pid}").exists()
-        assert not Path(f"/tmp/.X11-unix/X{display[1:]}").exists()
         with pytest.raises(MachineError, match="not up"):
             _ = machine.computer
