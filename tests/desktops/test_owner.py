@@ -57,8 +57,9 @@ async def test_when_the_owner_is_killed_all_of_its_desktop_goes(number: signal.S
     await until(is_gone)
     assert processes_of(uid) == []
     assert not Path(home).parent.exists()
-    assert not Path(f"/tmp/.X11-unix/X{display[1:]}").exists()
-    assert not Path(f"/tmp/.X{display[1:]}-lock").exists()
+    x_socket = Path(f"/tmp/.X11-unix/X{display[1:]}")
+    # Somebody else may have the same display by now.
+    assert not x_socket.exists() or x_socket.stat().st_uid != int(uid)
 
 
 @as_root

@@ -62,6 +62,8 @@ class Keeper:
         """That user, if all their processes and files are this desktop's."""
         self._remove: list[str] = spec["remove"]
         self._remove_if_orphaned: list[str] = spec["remove_if_orphaned"]
+        self._display: int | None = spec["display"]
+        """The X display on the host, whose socket is left when its server is killed."""
         self.is_orphaned = True
         """Whether the owner ended without a word."""
         self._is_inside = False
@@ -103,8 +105,8 @@ class Keeper:
                     _signal_group(pid)
         elif request["op"] == "enter":
             self._enter(request)
-        elif request["op"] == "remove":
-            self._remove += request["paths"]
+        elif request["op"] == "display":
+            self._display = request["number"]
         elif request["op"] == "end":
             self.is_orphaned = False
             return False
@@ -236,6 +238,8 @@ class Keeper:
             _delete(path)
         if self._owned is not None:
             _sweep(self._owned)
+        elif self._display is not None:
+            _free_display(self._display)
 
 
 def _leave_for(flags: int) -> None:
@@ -396,6 +400,18 @@ def _sweep(uid: int) -> None:
         for line in lines[1:]:
             if line[owner] == str(uid):
                 subprocess.run(["ipcrm", option, line[1]], check=False, capture_output=True)
+
+
+def _free_display(number: int) -> None:
+    """Remove the socket that a killed X server left, unless another one listens there by now."""
+    path = f"/tmp/.X11-unix/X{number}"
+    with socket.socket(socket.AF_UNIX) as caller:
+        try:
+            caller.connect(path)
+        except ConnectionRefusedError:
+            _delete(path)
+        except OSError:
+            return
 
 
 def _delete(path: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -40,6 +40,7 @@ _FILE_TIMEOUT_S = 60.0
 _CLIPBOARD_TIMEOUT_S = 5.0
 _LAUNCH_GRACE_S = 0.1
 _LOOK_EVERY_S = 0.03
+_PIECE = 80  # fewer characters than there are spare keys
 _NOT_FOUND, _NOT_PERMITTED = 127, 126  # a shell's exit codes
 
 P = ParamSpec("P")
@@ -157,11 +158,12 @@ class LocalComputer:
         for item in inputs:
             self._check(item)
         ready: list[XInput] = []
-        for item in inputs:
-            if isinstance(item, Wait):
+        for item in _pieces(inputs):
+            if isinstance(item, Wait | Text):
                 await self._thread.call(self._x.perform, ready)
-                await asyncio.sleep(item.seconds)
                 ready = []
+            if isinstance(item, Wait):
+                await asyncio.sleep(item.seconds)
             else:
                 ready.append(item)
         if ready:
@@ -289,6 +291,16 @@ class LocalComputer:
         if path == "~" or path.startswith("~/"):
             return str(self.home) + path[1:]
         return posixpath.join(str(self.home), path)
+
+
+def _pieces(inputs: Sequence[Input]) -> Iterator[Input]:
+    """The same inputs, with long texts in pieces: each call to the X server has a time limit."""
+    for item in inputs:
+        if isinstance(item, Text):
+            for start in range(0, len(item.text), _PIECE):
+                yield Text(item.text[start : start + _PIECE])
+        else:
+            yield item
 
 
 def _argv(command: Sequence[str] | str) -> list[str]:

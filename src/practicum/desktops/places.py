@@ -72,6 +72,11 @@ class Place:
     plan: Plan | None
     """The namespaces to enter first."""
 
+    @property
+    def is_on_host(self) -> bool:
+        """Whether display numbers are shared with all others on this machine."""
+        return str(self.x_sockets_here) == _X_SOCKETS
+
     def here(self, address: str) -> str:
         """A D-Bus address told by a program, as we reach it."""
         return address.replace(f"path={self.run}/", f"path={self.run_here}/")

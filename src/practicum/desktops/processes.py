@@ -70,7 +70,7 @@ class Processes:
 
     def __init__(self, spec: Spec, *, lock_fd: int | None = None) -> None:
         self._spec = spec
-        self._remove = list(spec.remove)
+        self._display: int | None = None
         self._lock_fd = lock_fd
         """Held by the keeper for as long as it lives."""
         self._keeper: subprocess.Popen[bytes] | None = None
@@ -99,7 +99,8 @@ class Processes:
         spec = {
             "uid": self._spec.uid,
             "owns_uid": self._spec.owns_uid,
-            "remove": self._remove,
+            "remove": list(self._spec.remove),
+            "display": self._display,
             "remove_if_orphaned": list(self._spec.remove_if_orphaned),
         }
         passed = [theirs.fileno(), owner]
@@ -182,10 +183,10 @@ class Processes:
         if self.is_alive and not program.ended.done():
             self._ask({"op": "kill", "id": program.number})
 
-    def remove_in_the_end(self, paths: Sequence[str]) -> None:
-        """Have further files deleted when the desktop goes."""
-        self._ask({"op": "remove", "paths": list(paths)})
-        self._remove += paths
+    def note_display(self, number: int) -> None:
+        """Have the traces of an X server on the host removed in the end."""
+        self._ask({"op": "display", "number": number})
+        self._display = number
 
     async def run(
         self,

@@ -178,7 +178,8 @@ class XvfbMachine:
         server, display = await _start_server(processes, env, screen, place)
         env["DISPLAY"] = f":{display}"
         x_socket = str(place.x_sockets_here / f"X{display}")
-        processes.remove_in_the_end([x_socket, f"/tmp/.X{display}-lock"])
+        if place.is_on_host:
+            processes.note_display(display)
         await processes.spawn(["openbox", "--sm-disable"], env=env, cwd=str(place.home))
 
         thread = XThread(self._id)
