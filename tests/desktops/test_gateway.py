@@ -14,6 +14,7 @@ from desktops.test_pool import until
 
 from practicum.desktops.gateway.accounts import Account
 from practicum.desktops.gateway.client import GatewayClient
+from practicum.desktops.provider import leased
 
 
 async def take(http: aiohttp.ClientSession, url: str, **wish: object) -> dict[str, object]:
@@ -109,7 +110,7 @@ async def test_tokens_are_in_no_log_no_metric_and_no_error(
             said.append(await answer.text())
         await until(lambda: not len(running.app.desk.leases))
         client = GatewayClient(running.url, TOKEN)
-        held = await client.acquire()
+        held = await client.take()
         said += [repr(client), repr(held), repr(held.doors), repr(Account("a", TOKEN, 1))]
         await client.aclose()
         said += [str(vars(running.app.desk)["_audit"]), caplog.text, audit.read_text()]
@@ -259,7 +260,7 @@ async def test_a_storm_of_clients_on_few_desktops_ends_with_all_served() -> None
     users: list[str] = []
 
     async def episode(client: GatewayClient, number: int) -> None:
-        async with client.lease() as lease:
+        async with leased(await client.take()) as lease:
             door = lease.doors["server"]
             async with door.connect() as session:
                 headers = {"Authorization": str(door.authorization)}
@@ -289,10 +290,11 @@ async def test_a_storm_of_clients_on_few_desktops_ends_with_all_served() -> None
 VICTIM = """
 import asyncio, sys
 from practicum.desktops.gateway.client import GatewayClient
+from practicum.desktops.provider import leased
 
 async def main():
     client = GatewayClient(sys.argv[1], sys.stdin.readline().strip())
-    async with client.lease() as lease:
+    async with leased(await client.take()) as lease:
         print(lease.id, flush=True)
         await asyncio.sleep(3600)
 
@@ -325,7 +327,7 @@ async def test_the_desktop_of_a_client_that_is_killed_is_back_within_one_ttl(
         left_s = lease.expires_s - asyncio.get_running_loop().time()
         assert left_s <= 1.5
         client = GatewayClient(running.url, OTHER)
-        async with client.lease():
+        async with leased(await client.take()):
             assert factory.machines[0].log.count("reset") == 1
         await client.aclose()
         ends = [(e["lease"], e["reason"]) for e in running.audit() if e["event"] == "end"]

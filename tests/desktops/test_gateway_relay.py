@@ -15,6 +15,7 @@ from practicum.desktops.gateway.client import GatewayClient
 from practicum.desktops.gateway.forward import forwarded, osworld_address
 from practicum.desktops.gateway.hosts import BridgeHost
 from practicum.desktops.gateway.relay import is_plain, rewrite_debugger
+from practicum.desktops.provider import leased
 
 
 @pytest.fixture
@@ -143,34 +144,34 @@ async def test_local_ports_serve_clients_that_know_no_tokens() -> None:
     async with (
         gateway() as running,
         GatewayClient(running.url, TOKEN) as client,
-        client.lease() as lease,
+        leased(await client.take()) as lease,
+        forwarded(lease.doors) as ports,
     ):
-        async with forwarded(lease.doors) as ports:
-            address = osworld_address(ports)
-            host, server, chromium, vnc, vlc = address.split(":")
-            assert (host, vnc) == ("127.0.0.1", "9")
-            async with aiohttp.ClientSession() as plain:
-                async with plain.post(f"http://{host}:{server}/execute", json={}) as answer:
-                    seen = await answer.json()
-                assert (seen["path"], seen["headers"]["Authorization"]) == ("/execute", INNER)
-                password = {"Authorization": "Basic OnBhc3N3b3Jk"}
-                url = f"http://{host}:{vlc}/requests/x"
-                async with plain.get(url, headers=password) as answer:
-                    seen = (await answer.json())["headers"]
-                assert seen["Authorization"] == "Basic OnBhc3N3b3Jk"
-                async with plain.get(f"http://{host}:{chromium}/json/version") as answer:
-                    url = (await answer.json())["webSocketDebuggerUrl"]
-                assert url == f"ws://{host}:{chromium}/devtools/browser/1"
-                async with plain.ws_connect(url) as socket:
-                    await socket.send_str("hello")
-                    assert (await socket.receive_str()).endswith(": hello")
-                for headers in ({"Origin": "http://evil"}, {"Host": "evil.example"}):
-                    url = f"http://{host}:{server}/execute"
-                    async with plain.post(url, headers=headers) as answer:
-                        assert answer.status == 403
-            with pytest.raises(ValueError, match="no port vnc"):
-                async with forwarded(lease.doors, {"vnc": 5900}):
-                    pass
+        address = osworld_address(ports)
+        host, server, chromium, vnc, vlc = address.split(":")
+        assert (host, vnc) == ("127.0.0.1", "9")
+        async with aiohttp.ClientSession() as plain:
+            async with plain.post(f"http://{host}:{server}/execute", json={}) as answer:
+                seen = await answer.json()
+            assert (seen["path"], seen["headers"]["Authorization"]) == ("/execute", INNER)
+            password = {"Authorization": "Basic OnBhc3N3b3Jk"}
+            url = f"http://{host}:{vlc}/requests/x"
+            async with plain.get(url, headers=password) as answer:
+                seen = (await answer.json())["headers"]
+            assert seen["Authorization"] == "Basic OnBhc3N3b3Jk"
+            async with plain.get(f"http://{host}:{chromium}/json/version") as answer:
+                url = (await answer.json())["webSocketDebuggerUrl"]
+            assert url == f"ws://{host}:{chromium}/devtools/browser/1"
+            async with plain.ws_connect(url) as socket:
+                await socket.send_str("hello")
+                assert (await socket.receive_str()).endswith(": hello")
+            for headers in ({"Origin": "http://evil"}, {"Host": "evil.example"}):
+                url = f"http://{host}:{server}/execute"
+                async with plain.post(url, headers=headers) as answer:
+                    assert answer.status == 403
+        with pytest.raises(ValueError, match="no port vnc"):
+            async with forwarded(lease.doors, {"vnc": 5900}):
+                pass
 
 
 async def test_a_bridge_is_one_more_host() -> None:

@@ -135,7 +135,7 @@ class BridgeHost:
 
     async def acquire(self, wait_s: float) -> Held:
         """Take a desktop there."""
-        lease = await self._client.acquire(wait_s)
+        lease = await self._client.take(wait_s)
         return Held(self, lease, lease.doors)
 
     def samples(self) -> list[Sample]:
