@@ -81,7 +81,8 @@ class PortMachine(MemoryMachine):
             "dirt": self.dirt,
         }
         self.dirt = request.query.get("dirt", self.dirt)
-        return web.json_response(seen, status=201, headers={"X-Own": "yes"})
+        status = 200 if request.path == "/screenshot" else 201
+        return web.json_response(seen, status=status, headers={"X-Own": "yes"})
 
     async def _version(self, request: web.Request) -> web.Response:
         # As Chromium does: the address is the one it was asked under.
