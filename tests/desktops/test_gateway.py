@@ -44,7 +44,7 @@ async def test_a_desktop_is_leased_used_and_given_back() -> None:
             async with http.delete(base) as answer:
                 assert (answer.status, await answer.json()) == (200, {"released": is_first})
         async with http.get(f"{base}/server/screenshot") as answer:
-            assert answer.status == 404
+            assert answer.status == 410
             assert answer.headers["X-Practicum-Fault"] == "lost-lease"
         await until(lambda: "reset" in factory.machines[0].log)
 
@@ -79,8 +79,8 @@ async def test_without_the_right_token_every_route_is_closed() -> None:
                 assert caught.value.status == 401
         async with calling(OTHER) as neighbour:  # a token of the gateway, but not this lease's
             for method, path, status in (
-                ("GET", f"{base}/server/screenshot", 404),
-                ("POST", f"{base}/heartbeat", 404),
+                ("GET", f"{base}/server/screenshot", 410),
+                ("POST", f"{base}/heartbeat", 410),
                 ("DELETE", base, 200),
             ):
                 async with neighbour.request(method, running.url + path) as answer:
@@ -205,7 +205,7 @@ async def test_a_lease_that_is_used_lasts_and_one_that_is_not_runs_out(tmp_path:
         ends = [line for line in running.audit() if line["event"] == "end"]
         assert [(e["lease"], e["reason"]) for e in ends] == [(idle["lease"], "expired")]
         async with http.get(f"{running.url}/leases/{idle['lease']}/server/x") as answer:
-            assert answer.status == 404
+            assert answer.status == 410
         again = await take(http, running.url, wait_s=5)
         async with http.get(f"{running.url}/leases/{again['lease']}/server/x") as answer:
             assert (await answer.json())["dirt"] == ""  # reset in between
@@ -343,5 +343,5 @@ async def test_closing_the_gateway_takes_its_desktops_down() -> None:
             slow = asyncio.create_task(http.get(url).__aenter__())
             await until(lambda: factory.machines[0].asked)
         answer = (await asyncio.gather(slow, return_exceptions=True))[0]
-        assert isinstance(answer, Exception) or answer.status == 404
+        assert isinstance(answer, Exception) or answer.status == 410
     assert [m.is_up for m in factory.machines] == [False]
