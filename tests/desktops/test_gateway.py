@@ -137,6 +137,10 @@ async def test_asking_again_with_the_same_key_gives_the_same_lease() -> None:
         assert await take(http, running.url, key="my-own-key") == first
         assert (await take(neighbour, running.url, key="my-own-key"))["lease"] != first["lease"]
         assert len(running.app.desk.leases) == 2
+    async with gateway() as running, calling() as http:
+        both = await asyncio.gather(*(take(http, running.url, key="my-own-key") for _ in range(2)))
+        assert both[0] == both[1]
+        assert [x.account.num_leases for x in running.app.desk.leases.values()] == [1]
 
 
 async def test_beyond_the_quota_the_answer_is_429_and_when_to_come_back() -> None:

@@ -191,6 +191,8 @@ async def test_closing_takes_everything_down_and_turns_away_who_waits() -> None:
     with pytest.raises(MachineError, match="closed"):
         await waiting
     with pytest.raises(MachineError, match="closed"):
+        await pool.acquire()
+    with pytest.raises(MachineError, match="closed"):
         _ = held.computer
     assert factory.up == []
 

@@ -230,7 +230,9 @@ class GatewayApp:
         try:
             response = await relay(request, tail, passage)
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
-            # RuntimeError: its session was closed because the lease ended meanwhile.
+            # RuntimeError is what a session says that was closed because the lease ended.
+            if isinstance(error, RuntimeError) and not passage.session.closed:
+                raise
             return await self._explain(request, lease, port, error)
         finally:
             lease.num_users -= not is_socket
