@@ -21,7 +21,7 @@ from practicum.desktops.computer import (
     Text,
     Wait,
 )
-from practicum.desktops.dialect import DialectError
+from practicum.desktops.dialect import Copy, DialectError, Step
 
 SCREEN = Screen(800, 600)
 PREFIX = "import pyautogui; import time; pyautogui.FAILSAFE = False; "
@@ -29,8 +29,8 @@ LOOP = "for _ in range(3):\n  pyautogui.press('a')"
 TWO_LINES = "import pyautogui\npyautogui.click()"
 
 
-def inputs(code: str, pointer: tuple[int, int] = (5, 6)) -> list[Input]:
-    return list(dialect.read(code, SCREEN, pointer).inputs)
+def inputs(code: str, pointer: tuple[int, int] = (5, 6)) -> list[Step]:
+    return list(dialect.read(code, SCREEN, pointer).steps)
 
 
 def click(button: str = "left") -> list[Input]:
@@ -93,6 +93,7 @@ def tap(*names: str) -> list[Input]:
         ),
         ("pyautogui.sleep(2)", [Wait(2)]),
         ("time.sleep(0.5)", [Wait(0.5)]),
+        ("import pyperclip\npyperclip.copy('é')", [Copy("é")]),
         ("import pyautogui as pg, time\npg.scroll(1)", [Scroll(up=1)]),
         ("from pyautogui import press\npress('a')", tap("a")),
         ("from time import sleep\nsleep(1)", [Wait(1)]),
@@ -145,7 +146,7 @@ def test_what_is_printed_is_kept() -> None:
     plan = dialect.read(
         "print(pyautogui.size())\nprint('at', pyautogui.position())", SCREEN, (5, 6)
     )
-    assert plan.output == "(800, 600)\nat (5, 6)\n" and plan.inputs == ()
+    assert plan.output == "(800, 600)\nat (5, 6)\n" and plan.steps == ()
 
 
 @pytest.mark.parametrize(

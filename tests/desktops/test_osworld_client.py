@@ -21,7 +21,7 @@ from practicum.desktops.server import Terms, running
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-osworld/bin/python"
 TOKEN = "letmein"
-LIMIT_S = 300
+LIMIT_S = 600
 TASK = json.loads(Path(__file__).with_name("osworld_task.json").read_text())
 
 WITH_CODE = [

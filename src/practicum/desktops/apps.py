@@ -17,6 +17,7 @@ class App:
     """An application."""
 
     name: str
+    title: str
     command: tuple[str, ...]
     class_name: str
     """Part of its windows' class, by which they are known."""
@@ -28,11 +29,12 @@ class App:
         return [*self.command, *arguments]
 
 
-TERMINAL = App("terminal", ("xterm",), "XTerm", ("xterm",))
-EDITOR = App("editor", ("mousepad", "--disable-server"), "Mousepad", ("mousepad",))
-FILES = App("files", ("pcmanfm",), "Pcmanfm", ("pcmanfm",))
+TERMINAL = App("terminal", "Terminal", ("xterm",), "XTerm", ("xterm",))
+EDITOR = App("editor", "Text Editor", ("mousepad", "--disable-server"), "Mousepad", ("mousepad",))
+FILES = App("files", "Files", ("pcmanfm",), "Pcmanfm", ("pcmanfm",))
 BROWSER = App(
     "browser",
+    "Web Browser",
     (
         "chromium",
         "--no-first-run",
@@ -55,6 +57,7 @@ BROWSER = App(
 )
 CALC = App(
     "calc",
+    "Spreadsheet",
     ("libreoffice", "--calc", "--norestore", "--nologo", "--nofirststartwizard"),
     "libreoffice-calc",
     ("libreoffice-calc", "libreoffice-gtk3"),

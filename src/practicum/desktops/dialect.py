@@ -1,12 +1,13 @@
 """pyautogui code as agents write it, read into `Input`s. Nothing of it is ever executed.
 
 The code is parsed and walked over with an allow-list: pyautogui's functions for pointer and
-keyboard, `time.sleep`, numbers, texts, lists, arithmetic, plain assignments, `for` over `range`
-or a list, `with pyautogui.hold(...)`, `print`. Anything else is a `DialectError` whose text is
-feedback for the agent, and then nothing of the code is done: all of it is read before the
-first input.
+keyboard, `time.sleep`, `pyperclip.copy`, numbers, texts, lists, arithmetic, plain assignments,
+`for` over `range` or a list, `with pyautogui.hold(...)`, `print`. Anything else is a
+`DialectError` whose text is feedback for the agent, and then nothing of the code is done: all of
+it is read before the first input.
 
-`code_of` recognises the `python -c` commands in which clients of OSWorld wrap such code.
+`perform` does what was read. `code_of` recognises the `python -c` commands in which clients of
+OSWorld wrap such code.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from practicum.desktops.computer import Input, Screen
-from practicum.desktops.gestures import SIGNATURES, DialectError, Hand
+from practicum.desktops.computer import Computer, Input, Screen
+from practicum.desktops.gestures import SIGNATURES, Copy, DialectError, Hand, Step
 
-__all__ = ["DialectError", "Plan", "code_of", "read"]
+__all__ = ["Copy", "DialectError", "Plan", "Step", "code_of", "perform", "read"]
 
 MAX_CODE_CHARACTERS = 50_000
 MAX_STATEMENTS = 10_000
@@ -32,11 +33,12 @@ MAX_LENGTH = 20_000
 """Of a text or a list that the code makes."""
 
 ALLOWED = (
-    f"allowed are pyautogui.{{{', '.join(sorted(SIGNATURES))}, hold}}, time.sleep, print, numbers, "
-    "texts, lists, arithmetic, assignments and for loops over range(...) or a list"
+    f"allowed are pyautogui.{{{', '.join(sorted(SIGNATURES))}, hold}}, time.sleep, "
+    "pyperclip.copy, print, numbers, texts, lists, arithmetic, assignments and for loops over "
+    "range(...) or a list"
 )
 
-_PYAUTOGUI, _TIME = "pyautogui", "time"
+_PYAUTOGUI, _TIME, _PYPERCLIP = "pyautogui", "time", "pyperclip"
 _TWEENS = frozenset(
     ["linear"]
     + [
@@ -67,7 +69,7 @@ _BUILTINS = ("int", "round", "str", "print", "range")
 class Plan:
     """What a piece of code does."""
 
-    inputs: tuple[Input, ...]
+    steps: tuple[Step, ...]
     output: str
     """What it prints."""
 
@@ -100,7 +102,20 @@ def read(code: str, screen: Screen, pointer: tuple[int, int]) -> Plan:
         reader.block(tree.body)
     except RecursionError as error:
         raise DialectError("the code is nested too deeply") from error
-    return Plan(tuple(reader.hand.inputs), "".join(reader.printed))
+    return Plan(tuple(reader.hand.steps), "".join(reader.printed))
+
+
+async def perform(plan: Plan, computer: Computer) -> None:
+    """Do what code says; what this computer cannot type or press is a `ValueError`."""
+    inputs: list[Input] = []
+    for step in plan.steps:
+        if isinstance(step, Copy):
+            await computer.perform(inputs)
+            inputs = []
+            await computer.set_clipboard(step.text)
+        else:
+            inputs.append(step)
+    await computer.perform(inputs)
 
 
 def code_of(command: Sequence[str] | str) -> str | None:
@@ -138,6 +153,7 @@ class _Reader:
         self._names: dict[str, Any] = {
             _PYAUTOGUI: _Module(_PYAUTOGUI),
             _TIME: _Module(_TIME),
+            _PYPERCLIP: _Module(_PYPERCLIP),
             **{name: _Function("builtins", name) for name in _BUILTINS},
         }
 
@@ -162,7 +178,7 @@ class _Reader:
                 self._value(call)
             case ast.Import(names=names):
                 for alias in names:
-                    if alias.name not in (_PYAUTOGUI, _TIME):
+                    if alias.name not in (_PYAUTOGUI, _TIME, _PYPERCLIP):
                         raise self._refuse(statement)
                     self._names[alias.asname or alias.name] = _Module(alias.name)
             case ast.ImportFrom(module=module, names=names, level=0):
@@ -287,8 +303,8 @@ class _Reader:
                 return _CONSTANTS[name]
             if name in _TWEENS:
                 return None
-        if module == _TIME and name == "sleep":
-            return _Function(_TIME, name)
+        if (module, name) in ((_TIME, "sleep"), (_PYPERCLIP, "copy")):
+            return _Function(str(module), name)
         raise self._refuse(node)
 
     def _call(self, call: ast.Call) -> Any:
@@ -301,6 +317,8 @@ class _Reader:
                 return self.hand.call(name, args, kwargs)
             case _Function(module="time") if len(args) == 1 and not kwargs:
                 return self.hand.sleep(args[0])
+            case _Function(module="pyperclip") if len(args) == 1 and not kwargs:
+                return self.hand.copy(args[0])
             case _Function(module="builtins", name="print") if not kwargs:
                 texts = [self._text(call, arg) for arg in args]
                 if sum(map(len, self.printed)) > MAX_LENGTH:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import fcntl
 import itertools
-import json
+import marshal
 import os
 import socket
 import subprocess
@@ -22,6 +22,7 @@ from typing import Any
 
 from practicum.core.errors import MachineError
 from practicum.desktops.computer import CommandResult
+from practicum.desktops.namespaces import Plan
 
 KEEPER = Path(__file__).with_name("keeper.py")
 MAX_OUTPUT_BYTES = 64 << 20
@@ -40,6 +41,8 @@ class Spec:
     """Whether that user has nothing but this desktop, so that all of theirs may be removed."""
     remove: tuple[str, ...] = ()
     """What to delete in the end."""
+    remove_if_orphaned: tuple[str, ...] = ()
+    """What else to delete if this process dies before it says that it is the end."""
 
 
 @dataclass(eq=False)
@@ -67,6 +70,7 @@ class Processes:
 
     def __init__(self, spec: Spec, *, lock_fd: int | None = None) -> None:
         self._spec = spec
+        self._remove = list(spec.remove)
         self._lock_fd = lock_fd
         """Held by the keeper for as long as it lives."""
         self._keeper: subprocess.Popen[bytes] | None = None
@@ -95,7 +99,8 @@ class Processes:
         spec = {
             "uid": self._spec.uid,
             "owns_uid": self._spec.owns_uid,
-            "remove": list(self._spec.remove),
+            "remove": self._remove,
+            "remove_if_orphaned": list(self._spec.remove_if_orphaned),
         }
         passed = [theirs.fileno(), owner]
         if self._lock_fd is not None:
@@ -104,7 +109,7 @@ class Processes:
             self._keeper = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", str(KEEPER)),
-                    *(str(theirs.fileno()), str(owner), json.dumps(spec)),
+                    *(str(theirs.fileno()), str(owner), marshal.dumps(spec).hex()),
                 ],
                 pass_fds=passed,
                 stdin=subprocess.DEVNULL,
@@ -142,9 +147,22 @@ class Processes:
         finally:
             os.close(null)
 
-    async def bind(self, mounts: Sequence[tuple[str, str]]) -> None:
-        """Show files in the place of others to all programs started from now on."""
-        program = await self._begin({"op": "bind", "mounts": mounts})
+    async def enter(self, plan: Plan) -> None:
+        """Go into namespaces; all programs started from now on live there."""
+        request = {
+            "op": "enter",
+            "flags": plan.flags,
+            "uid_map": plan.uid_map,
+            "gid_map": plan.gid_map,
+            "steps": [list(step) for step in plan.steps],
+        }
+        try:
+            program = await self._begin(request)
+        except MachineError as error:
+            raise MachineError(
+                f"{str(error).removeprefix('cannot start: ')}: see practicum desktop doctor",
+                kind="namespace",
+            ) from error
         del self._programs[program.number]
 
     async def _begin(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> Program:
@@ -167,6 +185,7 @@ class Processes:
     def remove_in_the_end(self, paths: Sequence[str]) -> None:
         """Have further files deleted when the desktop goes."""
         self._ask({"op": "remove", "paths": list(paths)})
+        self._remove += paths
 
     async def run(
         self,
@@ -215,7 +234,17 @@ class Processes:
 
     async def stop(self) -> None:
         """End all processes and remove the files; idempotent."""
+        await self._wait_for_end()
+        if self._keeper is not None and self._keeper.returncode != 0:
+            # Somebody killed the keeper: another one, without a desktop, clears up after it.
+            self.start()
+            await self._wait_for_end()
+        self._keeper = None
+
+    async def _wait_for_end(self) -> None:
         if self._line is not None:
+            with contextlib.suppress(MachineError):  # it may be gone already
+                self._ask({"op": "end"})
             self._hang_up()
         if self._gone is None:
             return
@@ -231,7 +260,7 @@ class Processes:
         if self._line is None:
             raise MachineError("the desktop is down: its keeper has ended", kind="down")
         # In a file, since a message on the line can only be so long.
-        letter = _letter(json.dumps(request).encode())
+        letter = _letter(marshal.dumps(dict(request)))
         try:
             socket.send_fds(self._line, [b"?"], [letter, *fds])
         except OSError as error:
@@ -253,7 +282,7 @@ class Processes:
             if not word:
                 self._hang_up()
                 return
-            self._take(json.loads(word))
+            self._take(marshal.loads(word))
 
     def _take(self, said: dict[str, Any]) -> None:
         program = self._programs.get(said["id"])

@@ -87,10 +87,10 @@ def build(source: Callable[[], Computer], terms: Terms) -> web.Application:
             assert isinstance(response, web.Response)
             return response
 
-        if request_id is None or request.method != "POST":
+        # An upload again leaves the same file, so it needs no id; and it is too large to keep.
+        is_upload = request.content_type.startswith("multipart/")
+        if request_id is None or request.method != "POST" or is_upload:
             return await handler(request)
-        if request.content_type.startswith("multipart/"):
-            return complain("an upload replaces a file and needs no request id", 400)
         try:
             body = await request.read()
         except web.HTTPException as error:

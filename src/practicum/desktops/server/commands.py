@@ -177,7 +177,7 @@ class CommandRoutes:
         async with self._desk.hand:
             try:
                 plan = dialect.read(code, computer.screen, await computer.pointer())
-                await computer.perform(plan.inputs)
+                await dialect.perform(plan, computer)
             except ValueError as error:
                 if isinstance(error, DialectError) and "pyautogui" not in code:
                     return None
