@@ -24,6 +24,7 @@ from practicum.desktops.gateway.app import GatewayApp
 from practicum.desktops.gateway.client import GatewayClient
 from practicum.desktops.gateway.hosts import PoolHost
 from practicum.desktops.gateway.server import running
+from practicum.desktops.namespaces import why_no_room
 from practicum.desktops.provider import leased
 
 ROOT = Path(__file__).parents[2]
@@ -132,6 +133,38 @@ async def test_a_desktops_own_port_is_reached_through_the_gateway(tmp_path: Path
                         assert answer.headers["X-Practicum-Fault"] == "port-silent"
                     await asyncio.sleep(0.1)
                 assert answer.status == 200
+
+
+def require_rooms() -> None:
+    """Ports inside namespaces are for root, where the kernel gives any."""
+    if os.geteuid() != 0 or why_no_room() is not None:
+        pytest.skip(f"no ports in namespaces here: {why_no_room() or 'not root'}")
+
+
+async def test_desktops_in_namespaces_each_have_their_own_port(tmp_path: Path) -> None:
+    require_rooms()
+    local = {"body": "namespace", "ports": {"vlc": 8080}}
+
+    async def episode(client: GatewayClient, number: int) -> None:
+        async with client.lease() as lease:
+            computer = lease.computer
+            await computer.write_file("~/page.html", f"desktop {number}".encode())
+            serve = f"/usr/bin/python3 -m http.server 8080 --bind 127.0.0.1 -d {computer.home}"
+            await computer.launch(serve)
+            door = lease.doors["vlc"]
+            headers = {"Authorization": str(door.authorization)}
+            async with door.connect() as session, asyncio.timeout(60):
+                while True:
+                    async with session.get(f"{door.url}/page.html", headers=headers) as answer:
+                        text = await answer.text()
+                        if answer.status == 200:
+                            break
+                        assert answer.headers["X-Practicum-Fault"] == "port-silent"
+                    await asyncio.sleep(0.1)
+            assert text == f"desktop {number}"
+
+    async with gateway(tmp_path, size=2, spares=2, local=local) as (client, _):
+        await asyncio.gather(*(episode(client, number) for number in range(4)))
 
 
 async def test_the_command_serves_and_leaves_nothing_behind(tmp_path: Path) -> None:
