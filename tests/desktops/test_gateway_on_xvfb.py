@@ -94,6 +94,45 @@ async def test_agents_share_desktops_and_find_them_as_new(tmp_path: Path) -> Non
         assert not host.pool.quarantine
 
 
+VICTIM = """
+import asyncio, sys
+from practicum.desktops.gateway.client import GatewayClient
+
+async def main():
+    client = GatewayClient(sys.argv[1], sys.stdin.readline().strip())
+    async with client.lease() as lease:
+        await lease.computer.run("echo half an episode > ~/mine; sleep 1000 & echo $! > ~/pid")
+        print(lease.id, flush=True)
+        await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+async def test_the_desktop_of_a_killed_client_comes_back_as_new(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    terms = {"size": 1, "ttl_s": 2, "audit_log": str(audit)}
+    async with gateway(tmp_path, **terms) as (client, _):
+        victim = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", VICTIM, client.url),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert victim.stdin and victim.stdout
+        try:
+            victim.stdin.write(f"{TOKEN}\n".encode())
+            lease_id = (await victim.stdout.readline()).decode().strip()
+        finally:
+            victim.kill()
+            await victim.wait()
+        async with client.lease() as lease:
+            found = await lease.computer.run("ls ~ | grep -c mine; pgrep -u $(id -u) sleep")
+            assert found.output == "0\n"
+        ends = [json.loads(line) for line in audit.read_text().splitlines()]
+        reasons = {e["lease"]: e["reason"] for e in ends if e["event"] == "end"}
+        assert reasons[lease_id] == "expired"
+
+
 async def test_when_the_x_server_is_killed_the_fault_has_a_name_and_the_pool_heals(
     tmp_path: Path,
 ) -> None:

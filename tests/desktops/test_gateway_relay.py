@@ -31,8 +31,10 @@ Desktop = tuple[aiohttp.ClientSession, str]
 
 async def test_the_gateways_token_stays_with_the_gateway(desktop: Desktop) -> None:
     http, base = desktop
-    async with http.get(f"{base}/server/x", headers={"Origin": "http://evil"}) as answer:
+    sent = {"Origin": "http://evil", "Connection": "X-Hop", "X-Hop": "1", "X-Kept": "2"}
+    async with http.get(f"{base}/server/x", headers=sent) as answer:
         seen = (await answer.json())["headers"]
+    assert "X-Hop" not in seen and seen["X-Kept"] == "2"
     assert seen["Authorization"] == INNER
     assert "Origin" not in seen and seen["Host"].startswith("127.0.0.1:")
     async with http.get(f"{base}/vlc/x") as answer:
