@@ -111,7 +111,7 @@ asyncio.run(main())
 
 async def test_the_desktop_of_a_killed_client_comes_back_as_new(tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
-    terms = {"size": 1, "ttl_s": 2, "audit_log": str(audit)}
+    terms = {"size": 1, "ttl_s": 3, "audit_log": str(audit)}
     async with gateway(tmp_path, **terms) as (client, _):
         victim = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", VICTIM, client.url),

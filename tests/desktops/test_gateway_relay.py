@@ -120,7 +120,7 @@ async def test_debugger_addresses_lead_back_through_the_gateway(desktop: Desktop
 
 
 async def test_an_idle_debugger_socket_does_not_hold_a_lease() -> None:
-    async with gateway(ttl_s=0.3) as running, calling() as http:
+    async with gateway(ttl_s=1) as running, calling() as http:
         lease = await take(http, running.url)
         url = f"{running.url}/leases/{lease['lease']}/chromium/devtools/browser/1"
         async with http.ws_connect(url) as socket:
