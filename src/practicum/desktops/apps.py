@@ -6,7 +6,6 @@ tasks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from practicum.core.errors import unknown_name
@@ -21,17 +20,15 @@ class App:
     command: tuple[str, ...]
     class_name: str
     """Part of its windows' class, by which they are known."""
-    packages: tuple[str, ...]
-    """Debian's names for what must be installed."""
 
     def argv(self, *arguments: str) -> list[str]:
         """The command that starts it, with a file or page to open."""
         return [*self.command, *arguments]
 
 
-TERMINAL = App("terminal", "Terminal", ("xterm",), "XTerm", ("xterm",))
-EDITOR = App("editor", "Text Editor", ("mousepad", "--disable-server"), "Mousepad", ("mousepad",))
-FILES = App("files", "Files", ("pcmanfm",), "Pcmanfm", ("pcmanfm",))
+TERMINAL = App("terminal", "Terminal", ("xterm",), "XTerm")
+EDITOR = App("editor", "Text Editor", ("mousepad", "--disable-server"), "Mousepad")
+FILES = App("files", "Files", ("pcmanfm",), "Pcmanfm")
 BROWSER = App(
     "browser",
     "Web Browser",
@@ -53,14 +50,12 @@ BROWSER = App(
         "--disable-features=Translate,MediaRouter,OptimizationHints,DialMediaRouteProvider",
     ),
     "Chromium",
-    ("chromium",),
 )
 CALC = App(
     "calc",
     "Spreadsheet",
     ("libreoffice", "--calc", "--norestore", "--nologo", "--nofirststartwizard"),
     "libreoffice-calc",
-    ("libreoffice-calc", "libreoffice-gtk3"),
 )
 
 APPS = {app.name: app for app in (TERMINAL, EDITOR, FILES, BROWSER, CALC)}
@@ -71,8 +66,3 @@ def get_app(name: str) -> App:
     if name not in APPS:
         raise unknown_name("application", name, APPS)
     return APPS[name]
-
-
-def packages_of(apps: Sequence[App]) -> list[str]:
-    """The Debian packages of some applications."""
-    return sorted({package for app in apps for package in app.packages})

@@ -1,10 +1,10 @@
 """pyautogui code as agents write it, read into `Input`s. Nothing of it is ever executed.
 
 The code is parsed and walked over with an allow-list: pyautogui's functions for pointer and
-keyboard, `time.sleep`, `pyperclip.copy`, numbers, texts, lists, arithmetic, plain assignments,
-`for` over `range` or a list, `with pyautogui.hold(...)`, `print`. Anything else is a
-`DialectError` whose text is feedback for the agent, and then nothing of the code is done: all of
-it is read before the first input.
+keyboard, `time.sleep`, numbers, texts, lists, arithmetic, plain assignments, `for` over `range`
+or a list, `with pyautogui.hold(...)`, `print`. Anything else is a `DialectError` whose text is
+feedback for the agent, and then nothing of the code is done: all of it is read before the
+first input.
 
 `perform` does what was read. `code_of` recognises the `python -c` commands in which clients of
 OSWorld wrap such code.
@@ -34,8 +34,7 @@ MAX_LENGTH = 20_000
 
 ALLOWED = (
     f"allowed are pyautogui.{{{', '.join(sorted(SIGNATURES))}, hold}}, time.sleep, "
-    "pyperclip.copy, print, numbers, texts, lists, arithmetic, assignments and for loops over "
-    "range(...) or a list"
+    "print, numbers, texts, lists, arithmetic, assignments and for loops over range(...) or a list"
 )
 
 _PYAUTOGUI, _TIME, _PYPERCLIP = "pyautogui", "time", "pyperclip"
@@ -73,6 +72,13 @@ class Plan:
     output: str
     """What it prints."""
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The steps of code that could not copy."""
+        inputs = tuple(step for step in self.steps if not isinstance(step, Copy))
+        assert len(inputs) == len(self.steps), "for whoever can copy there is `perform`"
+        return inputs
+
 
 @dataclass(frozen=True, slots=True)
 class _Module:
@@ -85,8 +91,11 @@ class _Function:
     name: str
 
 
-def read(code: str, screen: Screen, pointer: tuple[int, int]) -> Plan:
-    """Read code into inputs for a screen and where the pointer is; or raise `DialectError`."""
+def read(code: str, screen: Screen, pointer: tuple[int, int], *, can_copy: bool = False) -> Plan:
+    """Read code into inputs for a screen and where the pointer is; or raise `DialectError`.
+
+    `can_copy`: `pyperclip.copy` is allowed, and the plan is for `perform`.
+    """
     if len(code) > MAX_CODE_CHARACTERS:
         raise DialectError(f"the code has more than {MAX_CODE_CHARACTERS} characters")
     try:
@@ -97,7 +106,7 @@ def read(code: str, screen: Screen, pointer: tuple[int, int]) -> Plan:
         raise DialectError(f"not valid Python: {error.msg} (line {error.lineno})") from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise DialectError(f"not valid Python: {error}") from error
-    reader = _Reader(code, Hand(screen, pointer))
+    reader = _Reader(code, Hand(screen, pointer), can_copy)
     try:
         reader.block(tree.body)
     except RecursionError as error:
@@ -145,15 +154,16 @@ def code_of(command: Sequence[str] | str) -> str | None:
 class _Reader:
     """Walks over the statements. Knows values of literals only, and no Python object."""
 
-    def __init__(self, code: str, hand: Hand) -> None:
+    def __init__(self, code: str, hand: Hand, can_copy: bool) -> None:
         self.hand = hand
         self.printed: list[str] = []
         self._code = code
         self._num_statements = 0
+        self._modules = (_PYAUTOGUI, _TIME, *([_PYPERCLIP] if can_copy else []))
         self._names: dict[str, Any] = {
             _PYAUTOGUI: _Module(_PYAUTOGUI),
             _TIME: _Module(_TIME),
-            _PYPERCLIP: _Module(_PYPERCLIP),
+            **({_PYPERCLIP: _Module(_PYPERCLIP)} if can_copy else {}),
             **{name: _Function("builtins", name) for name in _BUILTINS},
         }
 
@@ -178,7 +188,7 @@ class _Reader:
                 self._value(call)
             case ast.Import(names=names):
                 for alias in names:
-                    if alias.name not in (_PYAUTOGUI, _TIME, _PYPERCLIP):
+                    if alias.name not in self._modules:
                         raise self._refuse(statement)
                     self._names[alias.asname or alias.name] = _Module(alias.name)
             case ast.ImportFrom(module=module, names=names, level=0):
@@ -303,8 +313,11 @@ class _Reader:
                 return _CONSTANTS[name]
             if name in _TWEENS:
                 return None
-        if (module, name) in ((_TIME, "sleep"), (_PYPERCLIP, "copy")):
-            return _Function(str(module), name)
+        if module in self._modules and (module, name) in (
+            (_TIME, "sleep"),
+            (_PYPERCLIP, "copy"),
+        ):
+            return _Function(module, name)
         raise self._refuse(node)
 
     def _call(self, call: ast.Call) -> Any:

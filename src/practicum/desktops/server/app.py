@@ -20,6 +20,7 @@ from practicum.desktops.server.files import FileRoutes
 from practicum.desktops.server.native import NativeRoutes
 from practicum.desktops.server.once import Once
 from practicum.desktops.server.screen import ScreenRoutes
+from practicum.desktops.server.stand_ins import StandIns
 from practicum.desktops.server.windows import WindowRoutes
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ async def running(
 def build(source: Callable[[], Computer], terms: Terms) -> web.Application:
     """Build the application over a computer."""
     desk, once = Desk(source, terms), Once()
+    stand_ins = StandIns(desk)
 
     @web.middleware
     async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -103,10 +105,10 @@ def build(source: Callable[[], Computer], terms: Terms) -> web.Application:
         client_max_size=terms.max_body_bytes, middlewares=[admit, at_most_once, _name_errors]
     )
     for routes in (
-        ScreenRoutes(desk),
-        CommandRoutes(desk),
+        ScreenRoutes(desk, stand_ins),
+        CommandRoutes(desk, stand_ins),
         FileRoutes(desk),
-        WindowRoutes(desk),
+        WindowRoutes(desk, stand_ins),
         NativeRoutes(desk),
     ):
         app.add_routes(routes.routes())
