@@ -17,6 +17,7 @@ from practicum.cli.desktop import desktop
 from practicum.cli.doctor import doctor
 from practicum.cli.envs import envs
 from practicum.cli.evaluate import evaluate
+from practicum.cli.gateway import gateway
 from practicum.cli.serve import serve
 from practicum.cli.tasks import tasks
 from practicum.cli.train import rl, sft
@@ -38,6 +39,7 @@ app.command("check")(check)
 app.command("eval")(evaluate)
 app.command("compare")(compare)
 app.command("serve")(serve)
+app.command("gateway")(gateway)
 app.add_typer(data, name="data")
 app.command("sft")(sft)
 app.command("rl")(rl)

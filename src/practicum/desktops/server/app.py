@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from practicum.core.errors import ConfigError, MachineError
+from practicum.core.errors import MachineError
+from practicum.core.sockets import listen, url_of
 from practicum.desktops.computer import Computer
 from practicum.desktops.server import admission
 from practicum.desktops.server.commands import CommandRoutes
@@ -55,7 +55,7 @@ async def running(
     """
     terms = terms or Terms()
     admission.check(terms, host)
-    with _listen(host, port) as listener:
+    with listen(host, port) as listener:
         runner = web.AppRunner(
             build(source, terms),
             access_log=None,
@@ -66,9 +66,7 @@ async def running(
         await runner.setup()
         try:
             await web.SockSite(runner, listener).start()
-            bound, port = listener.getsockname()[:2]
-            url = f"http://[{bound}]:{port}" if ":" in bound else f"http://{bound}:{port}"
-            yield Address(url, None if terms.is_open else terms.token)
+            yield Address(url_of(listener), None if terms.is_open else terms.token)
         finally:
             await runner.cleanup()
 
@@ -139,15 +137,3 @@ async def _name_errors(request: web.Request, handler: Handler) -> web.StreamResp
     except Exception:
         logger.exception("%s %s failed", request.method, request.path)
         return complain("the server failed; its log says why", 500, kind="crash")
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise ConfigError(f"cannot listen on {host}:{port}: {error}") from error
-    return listener
