@@ -22,8 +22,8 @@ from practicum.train.checkpoint import (
     read_progress,
     write_checkpoint,
 )
-from practicum.train.collect import OpenGroup
 from practicum.train.loop import Journal, Progress, train_online
+from practicum.train.mixture import Mixture, OpenGroup, Part
 from practicum.train.trainer import LocalTrainer
 
 
@@ -63,7 +63,7 @@ class ToyRun:
             value_learning_rate=config.algorithm.value_rate(config.optimizer.learning_rate),
         )
         self.reference = deepcopy(self.policy.model.network)
-        self.table = toy_table(self.policy, broken_every=broken_every)
+        self.parts = [Part("toy", toy_table(self.policy, broken_every=broken_every), toy_tasks())]
 
     async def train(self, stop_after: int | None = None) -> Path:
         progress = Progress()
@@ -71,17 +71,18 @@ class ToyRun:
         if checkpoint is not None:
             self.trainer.load_state(checkpoint / STATE_FILE)
             saved = read_progress(checkpoint)
-            tasks = {task.id: task for task in toy_tasks()}
+            parts = {part.name: part for part in self.parts}
             groups = [
                 OpenGroup(
                     group["number"],
-                    tasks[group["task_id"]],
+                    (part := parts[group["part"]]),
+                    next(task for task in part.tasks if task.id == group["task_id"]),
                     group["seed"],
                     {int(k): self.known[e] for k, e in group["episodes"].items()},
                 )
                 for group in saved["open_groups"]
             ]
-            progress = Progress(saved["update"], saved["cursor"], saved["train_s"], groups)
+            progress = Progress(saved["update"], saved["train_s"], saved["mixture"], groups)
         journal = Journal(
             self.episodes.append,
             self.rows.append,
@@ -91,8 +92,7 @@ class ToyRun:
         )
         return await train_online(
             self.config,
-            self.table,
-            toy_tasks(),
+            self.mixture(),
             self.policy,
             self.trainer,
             None,
@@ -100,6 +100,13 @@ class ToyRun:
             progress,
             self.reference,
         )
+
+    def mixture(self) -> Mixture:
+        parts = self.config.parts()
+        for part in self.parts:
+            part.max_turns = parts[part.name].max_turns
+        adaptive = self.config.mixture.adaptive if self.config.mixture else None
+        return Mixture(self.parts, self.config.seed, adaptive)
 
     def save(self, progress: Progress) -> Path:
         return write_checkpoint(self.folder, self.trainer, progress.to_json(), {})
@@ -152,10 +159,10 @@ async def test_faulted_episodes_are_counted_masked_and_kill_no_neighbour(tmp_pat
 
 async def test_a_world_that_is_gone_stops_the_run_and_costs_no_update(tmp_path: Path) -> None:
     run = ToyRun(tmp_path, make_config(num_updates=3), broken_every=1)
-    with pytest.raises(EnvError, match="episodes of update 1 broke"):
+    with pytest.raises(EnvError, match="toy episodes of update 1 broke"):
         await run.train()
     assert run.rows == [] and latest_checkpoint(tmp_path) is not None
-    run.table = toy_table(run.policy)
+    run.parts = [Part("toy", toy_table(run.policy), toy_tasks())]
     await run.train()
     assert [row["update"] for row in run.rows] == [1, 2, 3]
 

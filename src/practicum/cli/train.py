@@ -51,7 +51,7 @@ def rl(
     dry_run: DryRun = False,
     json: JsonFlag = False,
 ) -> int:
-    """Train with GRPO in an environment."""
+    """Train by playing, in one environment or several."""
     from practicum.config.train import RlConfig
 
     return _train(RlConfig, config, overrides or [], out, resume, dry_run, json)
@@ -137,12 +137,13 @@ def _draw(config: SftConfig | RlConfig, folder: Path) -> None:
     rows = list(Run.open(folder).metrics())
     held_out = config.evaluate
     subtitle = f"held out: {held_out.panel}, {held_out.samples} a task" if held_out else ""
-    title = f"{folder.resolve().name}: {config.env}"
+    title = f"{folder.resolve().name}: {', '.join(config.parts())}"
     draw_curve(rows, folder / "curve.png", title=title, subtitle=subtitle)
 
 
 def _print_learning(folder: Path, *, is_compared: bool) -> None:
     """A task that was failed before and is solved now, and the learning curve."""
+    from practicum.cli.held_out import runs_of
     from practicum.cli.transcripts import find_turnaround, transcript_pair
     from practicum.store.run import Run
     from practicum.train.curve import held_out_points, render_curve, training_points
@@ -150,7 +151,10 @@ def _print_learning(folder: Path, *, is_compared: bool) -> None:
     out = console()
     evaluations = sorted((folder / "evals").glob("update-*"))
     if is_compared:
-        first, last = (Run.open(evaluations[i]).episodes() for i in (0, -1))
+        first, last = (
+            [e for path in runs_of(evaluations[i]) for e in Run.open(path).episodes()]
+            for i in (0, -1)
+        )
         if pair := find_turnaround(first, last):
             text = transcript_pair(*pair, width=min(out.width, MAX_TRANSCRIPT_WIDTH))
             out.print(f"\n{text}\n", markup=False, highlight=False)
@@ -170,6 +174,13 @@ def _print_report(report: dict[str, Any], folder: Path) -> None:
             f"gain    [bold]{points(paired['difference'])}[/], p = {paired['p_value']:.2g} "
             f"({paired['test']}, {paired['tasks']} tasks, paired)"
         )
+    for name, part in report.get("by_env", {}).items():
+        if (paired := part["paired"]) is not None:
+            out.print(
+                f"  {name}: {interval(part['before'])} -> {interval(part['after'])} on "
+                f"{part['panel']}, {points(paired['difference'])}, p = {paired['p_value']:.2g} "
+                f"({paired['tasks']} tasks)"
+            )
     timings = report["timings_s"]
     phases = ("sampling", "environment", "training", "sync")
     spent = max(1e-9, sum(timings[phase] for phase in phases))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from practicum.config.algorithms import AlgorithmConfig, GrpoConfig
 from practicum.config.base import StrictConfig
 from practicum.config.eval import LimitsConfig, SamplingConfig
+from practicum.config.mixture import Horizon, MixtureConfig, Names, PartConfig
 
 TrackerName = Literal["tensorboard", "wandb"]
-Names = Annotated[list[str], Field(min_length=1)]
 
 
 class LoraConfig(StrictConfig):
@@ -142,9 +142,11 @@ class DemonstrationsConfig(StrictConfig):
 class TrainingConfig(StrictConfig):
     """What supervised training and RL have in common."""
 
-    env: str
+    env: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     """Settings of the environment itself."""
+    mixture: MixtureConfig | None = None
+    """Several environments in place of `env`."""
     format: str = "react"
     """The action format."""
     model: ModelConfig
@@ -160,6 +162,41 @@ class TrainingConfig(StrictConfig):
     trackers: list[TrackerName] = Field(default_factory=list)
     threads: int | None = Field(None, ge=1)
     """CPU threads of torch; unset: its own choice."""
+
+    def parts(self) -> dict[str, PartConfig]:
+        """What is played, by name: the one environment, or those of the mixture."""
+        if self.mixture is None:
+            assert self.env is not None
+            return {self.env: self._only_part().model_copy(update={"env": self.env})}
+        return {
+            name: part.model_copy(update={"env": part.env or name})
+            for name, part in self.mixture.envs.items()
+        }
+
+    def _only_part(self) -> PartConfig:
+        raise NotImplementedError
+
+    def _of_one_env(self) -> dict[str, tuple[Any, Any]]:
+        """Settings that belong to one environment, with their defaults."""
+        return {"options": (self.options, {})}
+
+    @model_validator(mode="after")
+    def _check_parts(self) -> Self:
+        if (self.env is None) == (self.mixture is None):
+            raise ValueError("name one env, or several under mixture.envs: one of the two")
+        if self.mixture is not None:
+            for key, (value, default) in self._of_one_env().items():
+                if value != default:
+                    raise ValueError(
+                        f"{key} belongs to one environment: with a mixture, write "
+                        f"mixture.envs.NAME.{key.rpartition('.')[2]}"
+                    )
+        for name, part in self.parts().items():
+            if part.horizon and (part.limits or self.limits).max_turns is not None:
+                raise ValueError(
+                    f"limits.max_turns and horizon of {name} say the same thing: leave one out"
+                )
+        return self
 
     @model_validator(mode="after")
     def _check_packing(self) -> Self:
@@ -180,6 +217,36 @@ class SftConfig(TrainingConfig):
     """Conversations per update."""
     max_updates: int | None = Field(None, ge=1)
     """Stop here, in whatever epoch."""
+
+    def _only_part(self) -> PartConfig:
+        shown = self.demonstrations
+        return PartConfig(
+            options=self.options,
+            panel=shown.panel,
+            difficulties=shown.difficulties,
+            max_tasks=shown.max_tasks,
+            variants=shown.variants,
+        )
+
+    def _of_one_env(self) -> dict[str, tuple[Any, Any]]:
+        shown, unset = self.demonstrations, DemonstrationsConfig()
+        names = ("panel", "difficulties", "max_tasks", "variants")
+        given = {f"demonstrations.{n}": (getattr(shown, n), getattr(unset, n)) for n in names}
+        return super()._of_one_env() | given
+
+    @model_validator(mode="after")
+    def _check_mixture(self) -> Self:
+        if self.mixture is None:
+            return self
+        if self.mixture.normalise or self.mixture.adaptive is not None:
+            raise ValueError("mixture.normalise and mixture.adaptive are for rl: leave them out")
+        for name, part in self.mixture.envs.items():
+            if part.weight != 1 or part.dense or part.horizon:
+                raise ValueError(
+                    f"mixture.envs.{name}: weight, dense and horizon are for rl; demonstrations "
+                    "are all learned from, and max_tasks says how many there are"
+                )
+        return self
 
 
 class GroupsConfig(StrictConfig):
@@ -203,13 +270,6 @@ class GroupsConfig(StrictConfig):
     """Prompt variants of a task to draw from, where the environment has them."""
 
 
-class HorizonConfig(StrictConfig):
-    """From which update on how many turns an episode may have."""
-
-    update: int = Field(ge=0)
-    max_turns: int = Field(ge=1)
-
-
 class RlConfig(TrainingConfig):
     """Reinforcement learning in an environment."""
 
@@ -227,33 +287,39 @@ class RlConfig(TrainingConfig):
     dense: float = Field(0.0, ge=0)
     """Weight of progress towards the goal, paid to each turn by the expert's count of what is
     left; for algorithms that give turns credit of their own."""
-    horizon: Annotated[list[HorizonConfig], Field(min_length=1)] | None = None
+    horizon: Horizon | None = None
     """Turns of training episodes as updates go by, as in `[{update: 0, max_turns: 6}, …]`."""
 
-    def max_turns(self, update: int) -> int | None:
-        """The limit of turns after so many updates, by the schedule; None: there is no schedule."""
-        due = [step.max_turns for step in self.horizon or () if step.update <= update]
-        return due[-1] if due else None
+    def _only_part(self) -> PartConfig:
+        return PartConfig(
+            options=self.options,
+            panel=self.panel,
+            difficulties=self.difficulties,
+            max_tasks=self.max_tasks,
+            variants=self.groups.variants,
+            dense=self.dense,
+            horizon=self.horizon,
+        )
+
+    def _of_one_env(self) -> dict[str, tuple[Any, Any]]:
+        return super()._of_one_env() | {
+            "panel": (self.panel, "train"),
+            "difficulties": (self.difficulties, None),
+            "max_tasks": (self.max_tasks, None),
+            "groups.variants": (self.groups.variants, 1),
+            "dense": (self.dense, 0.0),
+            "horizon": (self.horizon, None),
+        }
 
     @model_validator(mode="after")
     def _check_dense(self) -> Self:
-        if self.dense > 0 and not self.algorithm.credits_turns:
-            raise ValueError(
-                f"dense={self.dense:g} pays single turns, and algorithm.name={self.algorithm.name} "
-                "gives all turns of an episode the same credit: take ppo, gigpo or reinforce_pp, "
-                "or leave dense out"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_horizon(self) -> Self:
-        if self.horizon is None:
-            return self
-        updates = [step.update for step in self.horizon]
-        if updates[0] != 0 or updates != sorted(set(updates)):
-            raise ValueError("horizon must begin with update 0 and go on with later ones")
-        if self.limits.max_turns is not None:
-            raise ValueError("limits.max_turns and horizon say the same thing: leave one out")
+        for part in self.parts().values():
+            if part.dense > 0 and not self.algorithm.credits_turns:
+                raise ValueError(
+                    f"dense={part.dense:g} pays single turns, and "
+                    f"algorithm.name={self.algorithm.name} gives all turns of an episode the same "
+                    "credit: take ppo, gigpo or reinforce_pp, or leave dense out"
+                )
         return self
 
     @model_validator(mode="after")

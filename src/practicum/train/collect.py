@@ -8,63 +8,18 @@ update has enough stay under way and serve the next one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from practicum.config.train import GroupsConfig
 from practicum.core.canonical import stable_seed
 from practicum.core.episode import Episode, Group
-from practicum.core.task import Task
-from practicum.rollout.play import Attempt, Table, play_episode
+from practicum.rollout.play import Attempt, play_episode
 from practicum.train.algorithms.base import Algorithm, JudgedGroup
+from practicum.train.mixture import Mixture, OpenGroup
 
 Record = Callable[[Episode], None]
-
-
-@dataclass
-class TaskCursor:
-    """An endless order of tasks: all of them shuffled, then all of them shuffled anew."""
-
-    tasks: Sequence[Task]
-    seed: int
-    position: int = 0
-    """Tasks handed out so far: all there is to save."""
-    _epoch: int = -1
-    _order: list[Task] = field(default_factory=list)
-
-    def next(self) -> tuple[Task, int]:
-        """The next task, and the seed of the group that will play it."""
-        epoch, index = divmod(self.position, len(self.tasks))
-        if self._epoch != epoch:
-            self._epoch = epoch
-            self._order = sorted(
-                self.tasks, key=lambda task: stable_seed(self.seed, "order", epoch, task.id)
-            )
-        seed = stable_seed(self.seed, "group", self.position)
-        self.position += 1
-        return self._order[index], seed
-
-
-@dataclass
-class OpenGroup:
-    """A group that is being played, and the members that have ended."""
-
-    number: int
-    task: Task
-    seed: int
-    ended: dict[int, Episode] = field(default_factory=dict)
-    """By sample."""
-
-    def to_json(self) -> dict[str, Any]:
-        """What a checkpoint notes of it; the episodes themselves are in the run's file."""
-        episodes = {str(sample): episode.id for sample, episode in self.ended.items()}
-        return {
-            "number": self.number,
-            "task_id": self.task.id,
-            "seed": self.seed,
-            "episodes": episodes,
-        }
 
 
 @dataclass
@@ -83,20 +38,24 @@ class Collected:
         """Of all groups."""
         return [e for g in self.groups for e in g.group.episodes]
 
+    def of(self, part: str) -> Collected:
+        """The groups of one environment."""
+        return Collected([g for g in self.groups if g.part == part])
+
 
 class Collector:
     """Keeps groups under way and hands over whole ones."""
 
     def __init__(
         self,
-        table: Table,
-        cursor: TaskCursor,
+        mixture: Mixture,
+        num_slots: int,
         groups: GroupsConfig,
         algorithm: Algorithm[Any],
         record: Record,
     ) -> None:
-        self._table = table
-        self._cursor = cursor
+        self._mixture = mixture
+        self._num_slots = num_slots
         self._groups = groups
         self._algorithm = algorithm
         self._record = record
@@ -108,11 +67,6 @@ class Collector:
     def open_groups(self) -> list[OpenGroup]:
         """Groups under way, the oldest first."""
         return sorted(self._under_way.values(), key=lambda group: group.number)
-
-    def limit_turns(self, max_turns: int) -> None:
-        """Let episodes that start from here on have so many turns."""
-        limits = replace(self._table.limits, max_turns=max_turns)
-        self._table = replace(self._table, limits=limits)
 
     def start(self, group: OpenGroup) -> None:
         """Play what is missing of a group."""
@@ -139,13 +93,12 @@ class Collector:
         if self._groups.carry_over:
             # Twice what fills the slots: members of a group end at different times, and the
             # slots they leave are taken by groups that wait.
-            room = -(-2 * self._table.slots.count // self._groups.size) - len(self._under_way)
+            room = -(-2 * self._num_slots // self._groups.size) - len(self._under_way)
         else:
             missing = wanted - len(collected.teaching) - len(self._under_way)
             room = min(missing, self._limit - len(collected.groups) - len(self._under_way))
         for _ in range(room):
-            number = self._cursor.position
-            self.start(OpenGroup(number, *self._cursor.next()))
+            self.start(self._mixture.next())
 
     async def _play_group(self, group: OpenGroup) -> JudgedGroup:
         async with asyncio.TaskGroup() as members:
@@ -153,13 +106,14 @@ class Collector:
                 if sample not in group.ended:
                     members.create_task(self._play_member(group, sample))
         episodes = tuple(group.ended[sample] for sample in range(self._groups.size))
-        return self._algorithm.judge(Group(group.task, episodes), self._min_judged)
+        judged = self._algorithm.judge(Group(group.task, episodes), self._min_judged)
+        return replace(judged, part=group.part.name)
 
     async def _play_member(self, group: OpenGroup, sample: int) -> None:
         """One member of a group; a broken one is played again, and every try is recorded."""
         for retry in range(self._groups.retries + 1):
             seed = stable_seed(group.seed, "retry", retry) if retry else group.seed
-            episode = await play_episode(self._table, Attempt(group.task, sample, seed))
+            episode = await play_episode(group.part.table, Attempt(group.task, sample, seed))
             self._record(episode)
             if not episode.is_broken:
                 break

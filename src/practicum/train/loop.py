@@ -15,11 +15,10 @@ from typing import Any
 from practicum.config.train import RlConfig
 from practicum.core.episode import Episode
 from practicum.core.errors import EnvError
-from practicum.core.task import Task
 from practicum.policies.local.policy import HfPolicy
-from practicum.rollout.play import Table
 from practicum.train.algorithms import make_algorithm
-from practicum.train.collect import Collected, Collector, OpenGroup, TaskCursor
+from practicum.train.collect import Collected, Collector
+from practicum.train.mixture import Mixture, OpenGroup
 from practicum.train.trainer import LocalTrainer, Metrics
 from practicum.train.update import update_policy
 
@@ -34,9 +33,10 @@ class Progress:
     """Where training stands; all that a checkpoint must remember beside the weights."""
 
     update: int = 0
-    cursor: int = 0
     train_s: float = 0.0
     """Time spent in updates, evaluations aside."""
+    mixture: dict[str, Any] = field(default_factory=dict)
+    """Which group comes next, as `Mixture.to_json` writes it; empty at the start."""
     open_groups: list[OpenGroup] = field(default_factory=list)
     """Under way when the checkpoint was written: their missing members are played first."""
 
@@ -45,8 +45,8 @@ class Progress:
         groups = [group.to_json() for group in self.open_groups]
         return {
             "update": self.update,
-            "cursor": self.cursor,
             "train_s": self.train_s,
+            "mixture": self.mixture,
             "open_groups": groups,
         }
 
@@ -66,8 +66,7 @@ class Journal:
 
 async def train_online(
     config: RlConfig,
-    table: Table,
-    tasks: Sequence[Task],
+    mixture: Mixture,
     policy: HfPolicy,
     trainer: LocalTrainer,
     evaluate: Evaluate | None,
@@ -80,9 +79,11 @@ async def train_online(
     `reference` is the network training began with, for `algorithm.kl`.
     """
     algorithm = make_algorithm(config.algorithm)
-    cursor = TaskCursor(tasks, config.seed, progress.cursor)
-    collector = Collector(table, cursor, config.groups, algorithm, journal.record)
-    _set_horizon(collector, config, progress.update)
+    if progress.mixture:
+        mixture.take_up(progress.mixture)
+    slots = config.sampler.slots
+    collector = Collector(mixture, slots, config.groups, algorithm, journal.record)
+    mixture.set_horizon(progress.update)
     for group in progress.open_groups:
         collector.start(group)
     policy.version = progress.update
@@ -97,7 +98,8 @@ async def train_online(
     try:
         while not is_last():
             began = perf_counter()
-            _set_horizon(collector, config, progress.update)
+            mixture.set_horizon(progress.update)
+            shares = mixture.shares()
             policy.engine.resume(weights_changed=True)
             collected = await collector.collect()
             await policy.engine.pause()
@@ -112,16 +114,20 @@ async def train_online(
                     update=progress.update,
                     seed=config.seed,
                     reference=reference,
+                    is_normalised=config.mixture is not None and config.mixture.normalise,
                 )
             trained = perf_counter()
             progress.update += 1
-            progress.cursor = cursor.position
             progress.train_s += trained - began
+            for name in mixture.parts:
+                mixture.observe(name, mean_rewards(collected.of(name)))
+            progress.mixture = mixture.to_json()
             progress.open_groups = collector.open_groups
             policy.version = progress.update
             metrics = {
                 "update": progress.update,
                 **describe(collected, journal.estimate),
+                **describe_parts(collected, journal.estimate, shares),
                 **learnt,
                 **_speed(policy, learnt, played - began, trained - played),
                 "time/elapsed_s": progress.train_s,
@@ -142,25 +148,20 @@ async def train_online(
     return path or journal.save(progress)
 
 
-def _set_horizon(collector: Collector, config: RlConfig, update: int) -> None:
-    max_turns = config.max_turns(update)
-    if max_turns is not None:
-        collector.limit_turns(max_turns)
-
-
 def _stop_if_all_broke(collected: Collected, journal: Journal, progress: Progress) -> None:
-    """Going on without a single judged episode would spend the run's updates on nothing."""
-    episodes = collected.episodes
-    if not episodes or not all(e.is_broken for e in episodes):
-        return
-    journal.save(progress)
-    kinds = Counter(e.error.kind for e in episodes if e.error is not None)
-    first = next(e.error for e in episodes if e.error is not None)
-    raise EnvError(
-        f"all {len(episodes)} episodes of update {progress.update + 1} broke "
-        f"({', '.join(f'{kind} {count}' for kind, count in kinds.items())}), first: "
-        f"{first.message}; mend that and go on with --resume"
-    )
+    """Going on without a judged episode of a world would spend the run's updates on nothing."""
+    for part in sorted({group.part for group in collected.groups}):
+        episodes = collected.of(part).episodes
+        if not all(e.is_broken for e in episodes):
+            continue
+        journal.save(progress)
+        kinds = Counter(e.error.kind for e in episodes if e.error is not None)
+        first = next(e.error for e in episodes if e.error is not None)
+        raise EnvError(
+            f"all {len(episodes)} {part} episodes of update {progress.update + 1} broke "
+            f"({', '.join(f'{kind} {count}' for kind, count in kinds.items())}), first: "
+            f"{first.message}; mend that and go on with --resume"
+        )
 
 
 def describe(collected: Collected, estimate: Estimate) -> Metrics:
@@ -195,6 +196,26 @@ def describe(collected: Collected, estimate: Estimate) -> Metrics:
     metrics |= {f"stop/{name}": count for name, count in sorted(stops.items())}
     metrics |= {f"error/{name}": count for name, count in sorted(errors.items())}
     return metrics
+
+
+def describe_parts(
+    collected: Collected, estimate: Estimate, shares: Mapping[str, float]
+) -> Metrics:
+    """The same for each environment by itself, if there are several."""
+    if len(shares) == 1:
+        return {}
+    metrics: Metrics = {}
+    for part, share in shares.items():
+        metrics[f"env/{part}/share"] = share
+        described = describe(collected.of(part), estimate)
+        metrics |= {f"env/{part}/{name}": value for name, value in described.items()}
+    return metrics
+
+
+def mean_rewards(collected: Collected) -> list[float]:
+    """What the judged episodes of each group earned."""
+    groups = [[e.reward.value for e in g.group.judged if e.reward] for g in collected.groups]
+    return [sum(rewards) / len(rewards) for rewards in groups if rewards]
 
 
 def _success(collected: Collected, estimate: Estimate) -> Metrics:

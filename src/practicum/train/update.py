@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from practicum.core.canonical import stable_seed
+from practicum.train.advantages import Floats, spread_factors
 from practicum.train.algorithms.base import Algorithm, JudgedGroup, Tokens
 from practicum.train.batch import Pack, Sample, episode_samples, split_samples
 from practicum.train.trainer import LocalTrainer, Metrics
@@ -26,19 +28,26 @@ def update_policy(
     update: int,
     seed: int,
     reference: Any = None,
+    is_normalised: bool = False,
 ) -> Metrics:
-    """Learn from groups that teach; returns the update's metrics."""
+    """Learn from groups that teach; returns the update's metrics.
+
+    `is_normalised` gives the advantages of every environment the same spread.
+    """
     samples = [
         sample
         for credited in algorithm.credit(groups)
         for sample in episode_samples(credited.episode, credited.advantages)
     ]
+    parts_of = {e.id: g.part if is_normalised else "" for g in groups for e in g.group.episodes}
+    if not algorithm.needs_start:
+        samples = _with_equal_spread(samples, parts_of)
     config = algorithm.config
     parts = split_samples(samples, config.minibatches, stable_seed(seed, "minibatches", update))
     packs = [trainer.pack(part) for part in parts]
     fixed = _look(trainer, packs, algorithm, reference)
     if algorithm.needs_start:
-        _finish(algorithm, packs, fixed)
+        _finish(algorithm, packs, fixed, parts_of)
     rows = [
         trainer.step(
             packs[at],
@@ -74,8 +83,38 @@ def _look(
     return fixed
 
 
+def _with_equal_spread(samples: Sequence[Sample], parts_of: Mapping[str, str]) -> list[Sample]:
+    advantages: dict[str, list[Floats]] = {}
+    for sample in samples:
+        part = advantages.setdefault(parts_of[sample.episode], [])
+        part.append(sample.advantages[sample.is_trained].astype(np.float64))
+    factors = spread_factors({part: np.concatenate(found) for part, found in advantages.items()})
+    return [
+        replace(sample, advantages=sample.advantages * np.float32(factor))
+        if (factor := factors[parts_of[sample.episode]]) != 1
+        else sample
+        for sample in samples
+    ]
+
+
+def _finish_parts(algorithm: Algorithm[Any], parts: Mapping[str, Sequence[Tokens]]) -> None:
+    """Finish each environment by itself, then bring their advantages to the same spread."""
+    for episodes in parts.values():
+        algorithm.finish(episodes)
+    factors = spread_factors(
+        {part: np.concatenate([e.advantages_T for e in found]) for part, found in parts.items()}
+    )
+    for part, episodes in parts.items():
+        for tokens in episodes:
+            if factors[part] != 1:
+                tokens.advantages_T = tokens.advantages_T * factors[part]
+
+
 def _finish(
-    algorithm: Algorithm[Any], packs: Sequence[Sequence[Pack]], fixed: Sequence[Fixed]
+    algorithm: Algorithm[Any],
+    packs: Sequence[Sequence[Pack]],
+    fixed: Sequence[Fixed],
+    parts_of: Mapping[str, str],
 ) -> None:
     """Let the algorithm see whole episodes, and write what it finds back to their tokens."""
     places: dict[str, list[tuple[Sample, dict[str, Tensor], slice]]] = {}
@@ -89,7 +128,10 @@ def _finish(
     for found in places.values():
         found.sort(key=lambda place: place[0].turns.max())
         episodes.append(_tokens(found))
-    algorithm.finish(episodes)
+    parts: dict[str, list[Tokens]] = {}
+    for episode, tokens in zip(places, episodes, strict=True):
+        parts.setdefault(parts_of[episode], []).append(tokens)
+    _finish_parts(algorithm, parts)
     for tokens, found in zip(episodes, places.values(), strict=True):
         start = 0
         for sample, names, span in found:

@@ -40,6 +40,8 @@ class JudgedGroup:
     """As the algorithm sees them; None for an episode that has no say."""
     kind: GroupKind
     teaches: bool
+    part: str = ""
+    """Which environment of the training it is of, by name."""
 
 
 @dataclass(frozen=True)
