@@ -82,6 +82,14 @@ def test_sft_then_rl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert (tmp_path / "rl" / "curve.png").stat().st_size > 10_000
     assert report["overlap"]["checked_against"] == "textcraft/train"
 
+    # Rejection sampling: the run's own successes, by the ids that were sampled.
+    config = write(tmp_path / "again.yaml", SMALL | {"evaluate": None})
+    again = ["demonstrations.source=run", f"demonstrations.path={tmp_path}/rl", start]
+    assert main(["sft", str(config), *again, "--out", str(tmp_path / "again"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["updates"] == 1
+    learned = json.loads((tmp_path / "again" / "training.json").read_text())["task_ids"]
+    assert {e.task_id for e in episodes if e.is_success} <= set(learned)
+
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     folder = Path(report["checkpoint"])

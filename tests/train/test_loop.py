@@ -82,7 +82,8 @@ class ToyRun:
                 )
                 for group in saved["open_groups"]
             ]
-            progress = Progress(saved["update"], saved["train_s"], saved["mixture"], groups)
+            replay = [self.known[e] for e in saved["replay"]]
+            progress = Progress(saved["update"], saved["train_s"], saved["mixture"], groups, replay)
         journal = Journal(
             self.episodes.append,
             self.rows.append,

@@ -21,6 +21,7 @@ from practicum.config.mixture import PartConfig
 from practicum.config.train import RlConfig, SftConfig, TrainingConfig
 from practicum.core.agent import Sampling
 from practicum.core.env import Environment, Guided
+from practicum.core.episode import Episode
 from practicum.core.errors import ConfigError
 from practicum.core.reward import RewardFn
 from practicum.data.demonstrations import play_demonstrations, read_demonstrations
@@ -354,14 +355,23 @@ def _take_up(
         return Progress()
     trainer.load_state(checkpoint / STATE_FILE)
     session.policy.engine.resume(weights_changed=True)
-    groups = _open_groups(session, mixture, saved["open_groups"]) if mixture else []
-    return Progress(saved["update"], saved["train_s"], saved["mixture"], groups)
-
-
-def _open_groups(session: TrainingRun, mixture: Mixture, saved: Sequence[Json]) -> list[OpenGroup]:
-    """Half-finished groups of a checkpoint, their episodes read from the run's file."""
-    wanted = {episode_id for group in saved for episode_id in group["episodes"].values()}
+    if mixture is None:
+        return Progress(saved["update"], saved["train_s"])
+    wanted = {e for group in saved["open_groups"] for e in group["episodes"].values()}
+    wanted |= set(saved["replay"])
     episodes = {e.id: e for e in session.run.episodes() if e.id in wanted} if wanted else {}
+    groups = _open_groups(session, mixture, saved["open_groups"], episodes)
+    replay = [episodes[episode_id] for episode_id in saved["replay"]]
+    return Progress(saved["update"], saved["train_s"], saved["mixture"], groups, replay)
+
+
+def _open_groups(
+    session: TrainingRun,
+    mixture: Mixture,
+    saved: Sequence[Json],
+    episodes: Mapping[str, Episode],
+) -> list[OpenGroup]:
+    """Half-finished groups of a checkpoint, with the episodes that had ended."""
     tasks = {task.id: task for world in session.worlds for task in world.tasks}
     return [
         OpenGroup(

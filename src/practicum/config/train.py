@@ -111,8 +111,9 @@ class SlipsConfig(StrictConfig):
 class DemonstrationsConfig(StrictConfig):
     """Where the conversations of supervised training come from."""
 
-    source: Literal["expert", "table"] = "expert"
-    """`expert`: the environment's expert plays; `table`: read `path`."""
+    source: Literal["expert", "table", "run"] = "expert"
+    """`expert`: the environment's expert plays; `table`: read `path`; `run`: the successes among
+    the episodes of the run folder `path`, by the token ids that were sampled."""
     panel: str | Names = "train"
     """One panel or several."""
     difficulties: Names | None = None
@@ -122,7 +123,9 @@ class DemonstrationsConfig(StrictConfig):
     variants: int = Field(1, ge=1)
     """Prompt variants per task, where the environment has them."""
     path: str | None = None
-    """A JSONL table or a run folder, for `source: table`."""
+    """A JSONL table or a run folder."""
+    per_task: int = Field(1, ge=1)
+    """Successes of a task that are learned from, no two alike, for `source: run`."""
     longer: Literal["refuse", "skip"] = "refuse"
     """What to do with demonstrations over `model.max_context`: none is ever cut."""
     turns: Literal["all", "accepted"] = "all"
@@ -132,10 +135,18 @@ class DemonstrationsConfig(StrictConfig):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.source == "table") != (self.path is not None):
-            raise ValueError("demonstrations.path belongs to demonstrations.source=table")
-        if self.source == "table" and self.slips is not None:
-            raise ValueError("demonstrations.slips belongs to demonstrations.source=expert")
+        if (self.source == "expert") != (self.path is None):
+            raise ValueError("demonstrations.path belongs to demonstrations.source=table or run")
+        owners = {
+            "expert": ("slips", "panel", "difficulties", "max_tasks", "variants"),
+            "run": ("per_task",),
+        }
+        for owner, names in owners.items():
+            for name in names if self.source != owner else ():
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(
+                        f"demonstrations.{name} belongs to demonstrations.source={owner}"
+                    )
         return self
 
 
@@ -246,6 +257,13 @@ class SftConfig(TrainingConfig):
                     f"mixture.envs.{name}: weight, dense and horizon are for rl; demonstrations "
                     "are all learned from, and max_tasks says how many there are"
                 )
+            unset = PartConfig()
+            for key in ("panel", "difficulties", "max_tasks", "variants"):
+                is_set = getattr(part, key) != getattr(unset, key)
+                if is_set and self.demonstrations.source != "expert":
+                    raise ValueError(
+                        f"mixture.envs.{name}.{key} belongs to demonstrations.source=expert"
+                    )
         return self
 
 
@@ -270,6 +288,23 @@ class GroupsConfig(StrictConfig):
     """Prompt variants of a task to draw from, where the environment has them."""
 
 
+class ReplayConfig(StrictConfig):
+    """Learn again from successes at tasks that rarely succeed."""
+
+    size: int = Field(64, ge=1)
+    """Episodes kept; the oldest make room."""
+    per_task: int = Field(2, ge=1)
+    """Of one task."""
+    max_success: float = Field(0.25, gt=0, lt=1)
+    """A task is rare while at most this share of a group succeeds; once more do, it is let go."""
+    per_update: int = Field(8, ge=1)
+    """Episodes drawn for an update."""
+    weight: float = Field(0.1, gt=0)
+    """Of their loss, a mean over their tokens, beside the algorithm's."""
+    clip: float = Field(0.2, ge=0)
+    """A token is imitated until it is this much likelier than when it was sampled."""
+
+
 class RlConfig(TrainingConfig):
     """Reinforcement learning in an environment."""
 
@@ -289,6 +324,8 @@ class RlConfig(TrainingConfig):
     left; for algorithms that give turns credit of their own."""
     horizon: Horizon | None = None
     """Turns of training episodes as updates go by, as in `[{update: 0, max_turns: 6}, …]`."""
+    replay: ReplayConfig | None = None
+    """Unset: an episode is learned from once."""
 
     def _only_part(self) -> PartConfig:
         return PartConfig(

@@ -13,6 +13,7 @@ from practicum.core.env import Environment
 from practicum.core.errors import ConfigError
 from practicum.core.task import Task
 from practicum.data.expert import Slips, expert_episodes
+from practicum.data.recorded import chosen_samples, successes_of
 from practicum.data.samples import conversation_sample
 from practicum.data.tables import Conversation, episode_conversation, read_table
 from practicum.policies.rendering import Renderer
@@ -48,8 +49,18 @@ async def play_demonstrations(
 
 
 def read_demonstrations(wanted: DemonstrationsConfig, renderer: Renderer) -> Demonstrations:
-    """Read the table, as ids under the renderer."""
+    """Read the table, as ids under the renderer, or a run's successes with their own ids."""
     assert wanted.path is not None
+    if wanted.source == "run":
+        episodes, families = successes_of(wanted)
+        samples = [s for e in episodes for s in chosen_samples(e, wanted.turns, renderer)]
+        if not samples:
+            raise ConfigError(f"no answer of the successes of {wanted.path} can be learned from")
+        return Demonstrations(
+            samples,
+            frozenset(e.task_id for e in episodes),
+            frozenset(families[e.task_id] for e in episodes),
+        )
     return _rendered(read_table(Path(wanted.path), wanted.turns), renderer)
 
 

@@ -19,6 +19,7 @@ from practicum.policies.local.policy import HfPolicy
 from practicum.train.algorithms import make_algorithm
 from practicum.train.collect import Collected, Collector
 from practicum.train.mixture import Mixture, OpenGroup
+from practicum.train.replay import ReplayStore
 from practicum.train.trainer import LocalTrainer, Metrics
 from practicum.train.update import update_policy
 
@@ -39,6 +40,8 @@ class Progress:
     """Which group comes next, as `Mixture.to_json` writes it; empty at the start."""
     open_groups: list[OpenGroup] = field(default_factory=list)
     """Under way when the checkpoint was written: their missing members are played first."""
+    replay: list[Episode] = field(default_factory=list)
+    """Kept to be learned from again."""
 
     def to_json(self) -> dict[str, Any]:
         """What a checkpoint writes down."""
@@ -48,6 +51,7 @@ class Progress:
             "train_s": self.train_s,
             "mixture": self.mixture,
             "open_groups": groups,
+            "replay": [episode.id for episode in self.replay],
         }
 
 
@@ -86,6 +90,7 @@ async def train_online(
     mixture.set_horizon(progress.update)
     for group in progress.open_groups:
         collector.start(group)
+    store = ReplayStore(config.replay, progress.replay) if config.replay else None
     policy.version = progress.update
     policy.engine.take_stats()
     path: Path | None = None
@@ -106,7 +111,8 @@ async def train_online(
             played = perf_counter()
             _stop_if_all_broke(collected, journal, progress)
             learnt: Metrics = {}
-            if collected.teaching:
+            replayed = store.draw(config.seed, progress.update) if store else []
+            if collected.teaching or replayed:
                 learnt = update_policy(
                     trainer,
                     collected.teaching,
@@ -115,6 +121,8 @@ async def train_online(
                     seed=config.seed,
                     reference=reference,
                     is_normalised=config.mixture is not None and config.mixture.normalise,
+                    replay=config.replay,
+                    replayed=replayed,
                 )
             trained = perf_counter()
             progress.update += 1
@@ -122,6 +130,10 @@ async def train_online(
             for name in mixture.parts:
                 mixture.observe(name, mean_rewards(collected.of(name)))
             progress.mixture = mixture.to_json()
+            if store is not None:
+                store.observe(collected.groups)
+                progress.replay = list(store.episodes)
+                learnt |= {"replay/kept": len(progress.replay)}
             progress.open_groups = collector.open_groups
             policy.version = progress.update
             metrics = {

@@ -133,6 +133,18 @@ class LocalTrainer:
         normaliser: float | None = None,
     ) -> Metrics:
         """One optimiser step over all packs; the loss is a mean over tokens or divided as told."""
+        metrics = self.gather(packs, objective, fixed=fixed, normaliser=normaliser)
+        return metrics | self.apply(update)
+
+    def gather(
+        self,
+        packs: Sequence[Pack],
+        objective: Objective,
+        *,
+        fixed: Sequence[dict[str, Tensor]] | None = None,
+        normaliser: float | None = None,
+    ) -> Metrics:
+        """Add the gradient of all packs to what the next `apply` will use."""
         num_tokens = sum(len(pack.targets_N) for pack in packs)
         divisor = normaliser or num_tokens
         totals: dict[str, Tensor] = {}
@@ -154,6 +166,16 @@ class LocalTrainer:
                 else:
                     totals[name] = totals.get(name, torch.zeros_like(loss)) + value_N.sum()
         self.model.network.eval()
+        values = torch.stack(list(totals.values())).tolist()
+        return {
+            name: value
+            if name.endswith("max")
+            else value / (divisor if name == "loss" else num_tokens)
+            for name, value in zip(totals, values, strict=True)
+        }
+
+    def apply(self, update: int) -> Metrics:
+        """Move the weights by the gradient that was gathered."""
         norm = torch.nn.utils.clip_grad_norm_(self._masters, self._config.max_grad_norm)
         if self._value_head is not None:
             # By itself: an untrained head has gradients that would drown the model's.
@@ -169,15 +191,7 @@ class LocalTrainer:
             with torch.no_grad():
                 torch._foreach_copy_(self._params, self._masters)
         self.num_steps += 1
-        names = list(totals)
-        values = torch.stack([totals[n] for n in names] + [norm.float()]).tolist()
-        metrics = {
-            name: value
-            if name.endswith("max")
-            else value / (divisor if name == "loss" else num_tokens)
-            for name, value in zip(names, values, strict=False)
-        }
-        return {**metrics, "grad_norm": values[-1], "lr": rate}
+        return {"grad_norm": float(norm), "lr": rate}
 
     @torch.no_grad()
     def look(self, packs: Sequence[Pack], network: Any = None) -> list[Scored]:
