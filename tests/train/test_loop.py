@@ -54,15 +54,17 @@ class ToyRun:
         self.rows: list[dict[str, float]] = []
         self.episodes: list[Episode] = []
         self.known: dict[str, Episode] = {}
-        self.policy = HfPolicy(tiny_model(), EngineOptions(num_slots=8, max_context=256))
+        model = tiny_model()
+        sampler = model.copy() if config.max_staleness > 0 else model
+        self.policy = HfPolicy(sampler, EngineOptions(num_slots=8, max_context=256))
         self.trainer = LocalTrainer(
-            self.policy.model,
+            model,
             config.optimizer,
             config.packing,
             num_updates=config.num_updates,
             value_learning_rate=config.algorithm.value_rate(config.optimizer.learning_rate),
         )
-        self.reference = deepcopy(self.policy.model.network)
+        self.reference = deepcopy(model.network)
         self.parts = [Part("toy", toy_table(self.policy, broken_every=broken_every), toy_tasks())]
 
     async def train(self, stop_after: int | None = None) -> Path:
@@ -70,6 +72,7 @@ class ToyRun:
         checkpoint = latest_checkpoint(self.folder)
         if checkpoint is not None:
             self.trainer.load_state(checkpoint / STATE_FILE)
+            self.trainer.publish(self.policy.model)
             saved = read_progress(checkpoint)
             parts = {part.name: part for part in self.parts}
             groups = [
@@ -79,6 +82,7 @@ class ToyRun:
                     next(task for task in part.tasks if task.id == group["task_id"]),
                     group["seed"],
                     {int(k): self.known[e] for k, e in group["episodes"].items()},
+                    group["version"],
                 )
                 for group in saved["open_groups"]
             ]
@@ -114,7 +118,7 @@ class ToyRun:
 
     def weights_hash(self) -> str:
         digest = hashlib.sha256()
-        for parameter in self.policy.model.network.parameters():
+        for parameter in self.trainer.model.network.parameters():
             digest.update(parameter.detach().numpy().tobytes())
         return digest.hexdigest()
 

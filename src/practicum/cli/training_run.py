@@ -30,7 +30,7 @@ from practicum.envs.registry import load_env
 from practicum.evaluate.statistics import Tally, estimate_success
 from practicum.policies.local.engine import EngineOptions
 from practicum.policies.local.policy import HfPolicy
-from practicum.policies.local.weights import find_model, load_model
+from practicum.policies.local.weights import LocalModel, find_model, load_model
 from practicum.rewards.outcome import judge_outcome
 from practicum.rewards.progress import judge_progress
 from practicum.rollout.play import Limits, Slots, Table
@@ -77,7 +77,10 @@ class TrainingRun:
     config: TrainingConfig
     run: Run
     worlds: Sequence[World]
+    model: LocalModel
+    """The one that is trained."""
     policy: HfPolicy
+    """Samples with the same weights, or with a copy where both go on at once."""
     watch: Watch
 
     @property
@@ -178,7 +181,7 @@ async def _train_rl(
     )
     watch.on_start(config.num_updates)
     before = await _before(session)
-    reference = deepcopy(session.policy.model.network) if config.algorithm.kl > 0 else None
+    reference = deepcopy(session.model.network) if config.algorithm.kl > 0 else None
     trainer = _trainer(
         session,
         config.num_updates,
@@ -272,8 +275,9 @@ def _open(
     worlds = [_world(config, name, part, has_tasks) for name, part in config.parts().items()]
     model = load_model(config.model.path, device=config.model.device, dtype=config.model.dtype)
     model = prepare_model(model, config.model)
+    is_overlapped = isinstance(config, RlConfig) and config.max_staleness > 0
     policy = HfPolicy(
-        model,
+        model.copy() if is_overlapped else model,
         EngineOptions(
             num_slots=config.sampler.slots,
             max_context=config.model.max_context,
@@ -288,7 +292,7 @@ def _open(
     else:
         tasks = {task.id: task for world in worlds for task in world.tasks}
         run = Run.create(path, kind, {"config": settings}, tasks.values())
-    return TrainingRun(config, run, worlds, policy, watch)
+    return TrainingRun(config, run, worlds, model, policy, watch)
 
 
 def _world(config: TrainingConfig, name: str, part: PartConfig, has_tasks: bool) -> World:
@@ -330,7 +334,7 @@ def _trainer(
 ) -> LocalTrainer:
     config = session.config
     return LocalTrainer(
-        session.policy.model,
+        session.model,
         config.optimizer,
         config.packing,
         num_updates=num_updates,
@@ -354,6 +358,7 @@ def _take_up(
     if checkpoint is None:
         return Progress()
     trainer.load_state(checkpoint / STATE_FILE)
+    trainer.publish(session.policy.model)
     session.policy.engine.resume(weights_changed=True)
     if mixture is None:
         return Progress(saved["update"], saved["train_s"])
@@ -380,6 +385,7 @@ def _open_groups(
             tasks[group["task_id"]],
             group["seed"],
             {int(sample): episodes[e] for sample, e in group["episodes"].items()},
+            group["version"],
         )
         for group in saved
     ]

@@ -288,6 +288,14 @@ class GroupsConfig(StrictConfig):
     """Prompt variants of a task to draw from, where the environment has them."""
 
 
+class OverlapConfig(StrictConfig):
+    """Sample with a copy of the weights while the next ones are trained."""
+
+    max_staleness: int = Field(1, ge=0)
+    """Updates between the weights that began a group and those that learn from it, at most.
+    0 is strictly on-policy: nothing is sampled while weights change."""
+
+
 class ReplayConfig(StrictConfig):
     """Learn again from successes at tasks that rarely succeed."""
 
@@ -326,6 +334,13 @@ class RlConfig(TrainingConfig):
     """Turns of training episodes as updates go by, as in `[{update: 0, max_turns: 6}, …]`."""
     replay: ReplayConfig | None = None
     """Unset: an episode is learned from once."""
+    overlap: OverlapConfig | None = None
+    """Unset: sampling and training take turns."""
+
+    @property
+    def max_staleness(self) -> int:
+        """How old a group's weights may be; carry-over alone sets no limit."""
+        return self.overlap.max_staleness if self.overlap is not None else 0
 
     def _only_part(self) -> PartConfig:
         return PartConfig(
@@ -357,6 +372,20 @@ class RlConfig(TrainingConfig):
                     f"algorithm.name={self.algorithm.name} gives all turns of an episode the same "
                     "credit: take ppo, gigpo or reinforce_pp, or leave dense out"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _check_overlap(self) -> Self:
+        if self.overlap is not None and self.groups.carry_over:
+            raise ValueError(
+                "groups.carry_over keeps groups under way without a limit, overlap with one: "
+                "leave one out"
+            )
+        if self.max_staleness > 0 and self.algorithm.mismatch_cap is None:
+            raise ValueError(
+                "overlap learns from older weights' episodes, which algorithm.mismatch_cap weighs: "
+                "give it a number"
+            )
         return self
 
     @model_validator(mode="after")

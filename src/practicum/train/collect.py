@@ -2,7 +2,10 @@
 
 A group whose rewards are all equal teaches nothing; the moment that is known another one is
 started in its place, up to a limit. With `carry_over`, groups that are under way when the
-update has enough stay under way and serve the next one.
+update has enough stay under way and serve the next one. With a staleness bound above zero
+they do so too, and groups are started ahead, but an update waits for every group that the
+next one could no longer learn from: none is ever thrown away, so long episodes are as likely
+to be learned from as short ones.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ class Collector:
         groups: GroupsConfig,
         algorithm: Algorithm[Any],
         record: Record,
+        max_staleness: int = 0,
     ) -> None:
         self._mixture = mixture
         self._num_slots = num_slots
@@ -61,6 +65,9 @@ class Collector:
         self._record = record
         self._limit = groups.max_per_update or 2 * groups.per_update
         self._min_judged = groups.min_judged or max(2, groups.size // 2)
+        self._max_staleness = max_staleness
+        self.version = 0
+        """Updates the weights have seen that sample now."""
         self._under_way: dict[asyncio.Task[JudgedGroup], OpenGroup] = {}
 
     @property
@@ -75,30 +82,59 @@ class Collector:
     async def collect(self) -> Collected:
         """Play until enough groups are informative, or the limit of groups is played."""
         collected = Collected()
-        wanted = self._groups.per_update
+        if self._max_staleness:
+            self._take(collected)
         while True:
-            self._start_groups(collected, wanted)
-            if not self._under_way:
+            self._start_groups(collected)
+            # With a bound, groups that have ended can be left for the next update.
+            waiting = [j for j in self._under_way if not (self._max_staleness and j.done())]
+            if self._is_ready(collected) or not waiting:
                 return collected
-            done, _ = await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
-            # What is done comes as a set, which has no order, and a run must repeat.
-            for job in sorted(done, key=lambda job: self._under_way[job].number):
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            self._take(collected)
+
+    def _is_enough(self, collected: Collected) -> bool:
+        is_taught = len(collected.teaching) >= self._groups.per_update
+        return is_taught or len(collected.groups) >= self._limit
+
+    def _is_ready(self, collected: Collected) -> bool:
+        if not self._is_enough(collected):
+            return False
+        if self._groups.carry_over:
+            return True
+        return not any(self._is_due(group) for group in self._under_way.values())
+
+    def _is_due(self, group: OpenGroup) -> bool:
+        """Whether the next update could no longer learn from it."""
+        return self.version - group.version >= self._max_staleness
+
+    def _take(self, collected: Collected) -> None:
+        """Hand over groups that have ended: all that are due, others until there are enough."""
+        done = [job for job in self._under_way if job.done()]
+        # They ended in no order that repeats, and a run must repeat.
+        for job in sorted(done, key=lambda job: self._under_way[job].number):
+            group = self._under_way[job]
+            if self._groups.carry_over or self._is_due(group) or not self._is_enough(collected):
                 del self._under_way[job]
                 collected.groups.append(job.result())
-            is_enough = len(collected.teaching) >= wanted
-            if self._groups.carry_over and (is_enough or len(collected.groups) >= self._limit):
-                return collected
 
-    def _start_groups(self, collected: Collected, wanted: int) -> None:
+    def _start_groups(self, collected: Collected) -> None:
+        wanted, outstanding = self._groups.per_update, len(self._under_way)
         if self._groups.carry_over:
+            if self._is_enough(collected):
+                return
             # Twice what fills the slots: members of a group end at different times, and the
             # slots they leave are taken by groups that wait.
-            room = -(-2 * self._num_slots // self._groups.size) - len(self._under_way)
+            room = -(-2 * self._num_slots // self._groups.size) - outstanding
         else:
-            missing = wanted - len(collected.teaching) - len(self._under_way)
-            room = min(missing, self._limit - len(collected.groups) - len(self._under_way))
+            missing = wanted - len(collected.teaching)
+            room = min(missing, self._limit - len(collected.groups))
+            # Groups for later updates: as many as may still be learned from by then.
+            room = max(0, room) + self._max_staleness * wanted - outstanding
         for _ in range(room):
-            self.start(self._mixture.next())
+            group = self._mixture.next()
+            group.version = self.version
+            self.start(group)
 
     async def _play_group(self, group: OpenGroup) -> JudgedGroup:
         async with asyncio.TaskGroup() as members:

@@ -5,9 +5,11 @@ Evaluation, display and files come in as functions: the loop knows neither.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -86,7 +88,9 @@ async def train_online(
     if progress.mixture:
         mixture.take_up(progress.mixture)
     slots = config.sampler.slots
-    collector = Collector(mixture, slots, config.groups, algorithm, journal.record)
+    bound = config.max_staleness
+    collector = Collector(mixture, slots, config.groups, algorithm, journal.record, bound)
+    collector.version = progress.update
     mixture.set_horizon(progress.update)
     for group in progress.open_groups:
         collector.start(group)
@@ -107,13 +111,15 @@ async def train_online(
             shares = mixture.shares()
             policy.engine.resume(weights_changed=True)
             collected = await collector.collect()
-            await policy.engine.pause()
+            if bound == 0:
+                await policy.engine.pause()
             played = perf_counter()
             _stop_if_all_broke(collected, journal, progress)
             learnt: Metrics = {}
             replayed = store.draw(config.seed, progress.update) if store else []
             if collected.teaching or replayed:
-                learnt = update_policy(
+                update = partial(
+                    update_policy,
                     trainer,
                     collected.teaching,
                     algorithm,
@@ -124,9 +130,16 @@ async def train_online(
                     replay=config.replay,
                     replayed=replayed,
                 )
+                learnt = update() if bound == 0 else await _beside_sampling(update, policy)
             trained = perf_counter()
+            if bound > 0:
+                await policy.engine.pause()
+            trainer.publish(policy.model)
+            published = perf_counter()
+            aged = staleness(collected, progress.update)
+            assert bound == 0 or max(aged, default=0) <= bound, f"{max(aged)} updates old"
             progress.update += 1
-            progress.train_s += trained - began
+            progress.train_s += published - began
             for name in mixture.parts:
                 mixture.observe(name, mean_rewards(collected.of(name)))
             progress.mixture = mixture.to_json()
@@ -135,13 +148,16 @@ async def train_online(
                 progress.replay = list(store.episodes)
                 learnt |= {"replay/kept": len(progress.replay)}
             progress.open_groups = collector.open_groups
-            policy.version = progress.update
+            policy.version = collector.version = progress.update
             metrics = {
                 "update": progress.update,
                 **describe(collected, journal.estimate),
                 **describe_parts(collected, journal.estimate, shares),
                 **learnt,
-                **_speed(policy, learnt, played - began, trained - played),
+                **(describe_staleness(aged) if bound or config.groups.carry_over else {}),
+                **_speed(
+                    policy, learnt, played - began, trained - played, published - trained, bound > 0
+                ),
                 "time/elapsed_s": progress.train_s,
             }
             every = config.evaluate.every if config.evaluate is not None else None
@@ -237,21 +253,67 @@ def _success(collected: Collected, estimate: Estimate) -> Metrics:
     return {f"success/{name}": value for name, value in estimate(tallies).items()}
 
 
-def _speed(policy: HfPolicy, learnt: Metrics, rollout_s: float, training_s: float) -> Metrics:
+def staleness(collected: Collected, update: int) -> list[int]:
+    """How many updates ago each answer that teaches was asked for."""
+    return [
+        update - turn.completion.policy_version
+        for group in collected.teaching
+        for episode in group.group.judged
+        for turn in episode.turns
+        if turn.completion.policy_version is not None
+    ]
+
+
+def describe_staleness(aged: Sequence[int]) -> Metrics:
+    """Their mean and the largest."""
+    if not aged:
+        return {}
+    return {"staleness/mean": sum(aged) / len(aged), "staleness/max": max(aged)}
+
+
+async def _beside_sampling(update: Callable[[], Metrics], policy: HfPolicy) -> Metrics:
+    """Train in a thread, on a GPU also in a stream of its own, while the event loop samples."""
+    if policy.model.device.type != "cuda":
+        return await asyncio.to_thread(update)
+    import torch
+
+    def run() -> Metrics:
+        stream = torch.cuda.Stream(policy.model.device)
+        # The sampler's copy of the weights is made in the default stream.
+        stream.wait_stream(torch.cuda.default_stream(policy.model.device))
+        with torch.cuda.stream(stream):
+            learnt = update()
+        stream.synchronize()
+        return learnt
+
+    return await asyncio.to_thread(run)
+
+
+def _speed(
+    policy: HfPolicy,
+    learnt: Metrics,
+    rollout_s: float,
+    training_s: float,
+    sync_s: float,
+    is_overlapped: bool,
+) -> Metrics:
+    """Where the time went; overlapped, sampling goes on in training and idle is the trainer."""
     stats = policy.engine.take_stats()
     slots = policy.engine.options.num_slots
     computed = learnt.get("tokens/computed", 0.0)
+    total_s = rollout_s + training_s + sync_s
+    environment_s = 0.0 if is_overlapped else max(0.0, rollout_s - stats.time_s)
     return {
         "tokens/sampled": stats.sampled_tokens,
         "tokens/prompt": stats.prompt_tokens,
         "tokens/copied": stats.copied_tokens,
-        "tokens/sampled_per_s": stats.sampled_tokens / rollout_s,
+        "tokens/sampled_per_s": stats.sampled_tokens / (total_s if is_overlapped else rollout_s),
         "tokens/trained_per_s": computed / training_s,
         "slots/busy": stats.busy_slots / max(1, stats.steps * slots),
         "time/sampling_s": stats.time_s,
-        "time/environment_s": max(0.0, rollout_s - stats.time_s),
+        "time/environment_s": environment_s,
         "time/training_s": training_s,
-        "time/sync_s": 0.0,
-        "time/idle_s": 0.0,
-        "time/total_s": rollout_s + training_s,
+        "time/sync_s": sync_s if is_overlapped else 0.0,
+        "time/idle_s": rollout_s if is_overlapped else 0.0,
+        "time/total_s": total_s,
     }

@@ -48,6 +48,8 @@ class OpenGroup:
     seed: int
     ended: dict[int, Episode] = field(default_factory=dict)
     """By sample."""
+    version: int = 0
+    """Updates the weights had seen when it began."""
 
     def to_json(self) -> dict[str, Any]:
         """What a checkpoint notes of it; the episodes themselves are in the run's file."""
@@ -58,6 +60,7 @@ class OpenGroup:
             "task_id": self.task.id,
             "seed": self.seed,
             "episodes": episodes,
+            "version": self.version,
         }
 
 

@@ -1,7 +1,8 @@
 """The trainer: owns the optimiser, turns packed batches into newer weights of a local model.
 
 The module it trains is the module the sampler samples from, so publishing weights costs
-nothing. In bfloat16 the optimiser keeps float32 masters and the module gets a rounded copy.
+nothing; only where both work at once the sampler has a copy. In bfloat16 the optimiser keeps
+float32 masters and the module gets a rounded copy.
 """
 
 from __future__ import annotations
@@ -198,6 +199,13 @@ class LocalTrainer:
         """What the model says about the trained tokens, without a gradient."""
         with plain_products(self.model.dtype):
             return [self._score(pack, {}, network) for pack in packs]
+
+    @torch.no_grad()
+    def publish(self, sampler: LocalModel) -> None:
+        """Give the sampler the weights as they are; nothing to do where it has the same module."""
+        if sampler.network is not self.model.network:
+            theirs, ours = sampler.network.parameters(), self.model.network.parameters()
+            torch._foreach_copy_(list(theirs), list(ours))
 
     def learning_rate(self, update: int) -> float:
         """The rate of an update, counted from 0."""
