@@ -4,9 +4,9 @@
         [key=value ...]
 
 Each way of training starts from the weights the config names and gets the same time. Means are
-over all updates but the first, which compiles and captures. `take turns` plays and ends all groups of an
-update before it learns; `carry over` keeps groups under way and stops sampling to learn;
-`overlap N` samples with a copy of the weights while it learns, at most N updates behind.
+over all updates but the first, which compiles and captures. `take turns` plays and ends all
+groups of an update before it learns; `carry over` keeps groups under way and stops sampling to
+learn; `overlap N` samples with a copy of the weights while it learns, at most N updates behind.
 Final success is on the config's held-out panel. Each row has its own folder under --out, for
 `practicum compare`.
 """

@@ -152,8 +152,10 @@ def test_a_mixture_reports_every_environment_by_itself(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = write(tmp_path / "rl.yaml", JOINT | {"num_updates": 2})
-    assert main(["rl", str(config), "--out", str(tmp_path / "run"), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    assert main(["rl", str(config), "--out", str(tmp_path / "run")]) == 0
+    shown = capsys.readouterr()
+    assert "easy: " in shown.out and "environments easy " in shown.err
+    report = Run.open(tmp_path / "run").report()
     assert set(report["by_env"]) == {"easy", "hard"}
     for part, tasks in (("easy", 6), ("hard", 4)):
         told = report["by_env"][part]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -17,6 +16,7 @@ from typing import Any
 from practicum.agents.chat import ChatAgent
 from practicum.agents.formats import get_format
 from practicum.cli.held_out import HeldOut, World, success_metrics, summarise_parts
+from practicum.cli.trainers import Start, make_model, make_reference, make_trainer
 from practicum.config.mixture import PartConfig
 from practicum.config.train import RlConfig, SftConfig, TrainingConfig
 from practicum.core.agent import Sampling
@@ -30,7 +30,7 @@ from practicum.envs.registry import load_env
 from practicum.evaluate.statistics import Tally, estimate_success
 from practicum.policies.local.engine import EngineOptions
 from practicum.policies.local.policy import HfPolicy
-from practicum.policies.local.weights import LocalModel, find_model, load_model
+from practicum.policies.local.weights import LocalModel, find_model
 from practicum.rewards.outcome import judge_outcome
 from practicum.rewards.progress import judge_progress
 from practicum.rollout.play import Limits, Slots, Table
@@ -50,7 +50,8 @@ from practicum.train.checkpoint import (
 from practicum.train.loop import Evaluate, Journal, Progress, train_online
 from practicum.train.mixture import Mixture, OpenGroup, Part
 from practicum.train.sft import fitting, num_updates, train_supervised
-from practicum.train.trainer import LocalTrainer, Metrics, prepare_model
+from practicum.train.team import ALONE, Team
+from practicum.train.trainer import LocalTrainer, Metrics
 
 Json = dict[str, Any]
 Reports = dict[str, Json]
@@ -82,6 +83,7 @@ class TrainingRun:
     policy: HfPolicy
     """Samples with the same weights, or with a copy where both go on at once."""
     watch: Watch
+    team: Team = ALONE
 
     @property
     def held_out(self) -> HeldOut:
@@ -142,6 +144,12 @@ class TrainingRun:
         assert manifest is not None
         write_atomically(self.run.path / MANIFEST_FILE, to_text(manifest))
 
+    def start_trainer(self, num_updates: int, is_resumed: bool) -> LocalTrainer:
+        """The trainer, here and in every other process of the team."""
+        found = latest_checkpoint(self.run.path / "checkpoints") if is_resumed else None
+        self.team.send(Start(num_updates, found))
+        return make_trainer(self.config, self.model, num_updates, self.team)
+
     async def aclose(self) -> None:
         """Release the environments."""
         for world in self.worlds:
@@ -159,11 +167,11 @@ def _guide(environment: Environment, part: PartConfig) -> Guided:
 
 
 async def run_rl(
-    config: RlConfig, path: Path, watch: Watch, *, is_resumed: bool = False
+    config: RlConfig, path: Path, watch: Watch, *, is_resumed: bool = False, team: Team = ALONE
 ) -> Json | None:
     """Train by playing; returns the report that is also written, or None if asked to stop."""
     began = perf_counter()
-    session = _open(config, "rl", path, watch, is_resumed, has_tasks=True)
+    session = _open(config, "rl", path, watch, is_resumed, team, has_tasks=True)
     try:
         with session.run.exclusive():
             return await _train_rl(config, session, began, is_resumed)
@@ -181,13 +189,8 @@ async def _train_rl(
     )
     watch.on_start(config.num_updates)
     before = await _before(session)
-    reference = deepcopy(session.model.network) if config.algorithm.kl > 0 else None
-    trainer = _trainer(
-        session,
-        config.num_updates,
-        config.sampling.temperature,
-        config.algorithm.value_rate(config.optimizer.learning_rate),
-    )
+    reference = make_reference(config, session.model)
+    trainer = session.start_trainer(config.num_updates, is_resumed)
     mixture = session.mixture(config)
     progress = _take_up(session, trainer, mixture) if is_resumed else Progress()
     with _journal(session, trainer, progress, before) as journal:
@@ -201,16 +204,17 @@ async def _train_rl(
             progress,
             reference,
         )
+        session.team.send(None)
         return await _finish(session, journal, progress, before, checkpoint, began)
 
 
 async def run_sft(
-    config: SftConfig, path: Path, watch: Watch, *, is_resumed: bool = False
+    config: SftConfig, path: Path, watch: Watch, *, is_resumed: bool = False, team: Team = ALONE
 ) -> Json | None:
     """Train on demonstrations; returns the report that is also written, or None if stopped."""
     began = perf_counter()
     is_played = config.demonstrations.source == "expert"
-    session = _open(config, "sft", path, watch, is_resumed, has_tasks=is_played)
+    session = _open(config, "sft", path, watch, is_resumed, team, has_tasks=is_played)
     try:
         with session.run.exclusive():
             return await _train_sft(config, session, began, is_resumed)
@@ -239,12 +243,13 @@ async def _train_sft(
     total = num_updates(config, len(samples))
     watch.on_start(total)
     before = await _before(session)
-    trainer = _trainer(session, total, 1.0)
+    trainer = session.start_trainer(total, is_resumed)
     progress = _take_up(session, trainer) if is_resumed else Progress()
     with _journal(session, trainer, progress, before) as journal:
         checkpoint = await train_supervised(
             config, samples, trainer, _evaluator(session), journal, progress
         )
+        session.team.send(None)
         return await _finish(session, journal, progress, before, checkpoint, began)
 
 
@@ -264,17 +269,13 @@ def _open(
     path: Path,
     watch: Watch,
     is_resumed: bool,
+    team: Team,
     *,
     has_tasks: bool,
 ) -> TrainingRun:
-    import torch
-
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
     get_format(config.format)
     worlds = [_world(config, name, part, has_tasks) for name, part in config.parts().items()]
-    model = load_model(config.model.path, device=config.model.device, dtype=config.model.dtype)
-    model = prepare_model(model, config.model)
+    model = make_model(config)
     is_overlapped = isinstance(config, RlConfig) and config.max_staleness > 0
     policy = HfPolicy(
         model.copy() if is_overlapped else model,
@@ -292,7 +293,7 @@ def _open(
     else:
         tasks = {task.id: task for world in worlds for task in world.tasks}
         run = Run.create(path, kind, {"config": settings}, tasks.values())
-    return TrainingRun(config, run, worlds, model, policy, watch)
+    return TrainingRun(config, run, worlds, model, policy, watch, team)
 
 
 def _world(config: TrainingConfig, name: str, part: PartConfig, has_tasks: bool) -> World:
@@ -324,25 +325,6 @@ def _reopen(path: Path, kind: str, settings: Json) -> Run:
             "resume with the same config, or start a new run"
         )
     return run
-
-
-def _trainer(
-    session: TrainingRun,
-    num_updates: int,
-    temperature: float,
-    value_learning_rate: float | None = None,
-) -> LocalTrainer:
-    config = session.config
-    return LocalTrainer(
-        session.model,
-        config.optimizer,
-        config.packing,
-        num_updates=num_updates,
-        gradient_checkpointing=config.model.gradient_checkpointing,
-        compile_model=config.model.compile,
-        temperature=temperature,
-        value_learning_rate=value_learning_rate,
-    )
 
 
 def _take_up(

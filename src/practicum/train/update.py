@@ -25,7 +25,7 @@ Fixed = list[dict[str, Tensor]]
 
 @dataclass(frozen=True)
 class Lesson:
-    """All that an update learns from."""
+    """All that an update learns from, the same in every process."""
 
     update: int
     samples: list[Sample]
@@ -58,9 +58,9 @@ def update_policy(
     ]
     parts_of = {e.id: g.part if is_normalised else "" for g in groups for e in g.group.episodes}
     again = [s for e in replayed for s in episode_samples(e, (0.0,) * len(e.turns))]
-    return learn(
-        trainer, Lesson(update, samples, parts_of, again), algorithm, seed, reference, replay
-    )
+    lesson = Lesson(update, samples, parts_of, again)
+    trainer.team.send(lesson)
+    return learn(trainer, lesson, algorithm, seed, reference, replay)
 
 
 def learn(
