@@ -1,7 +1,7 @@
 """Overlap against taking turns: updates an hour, and success after as many minutes.
 
-    python benchmarks/overlap.py [--config FILE] [--minutes 10] [--bounds 1 2] [--seeds 1] \\
-        [key=value ...]
+    python benchmarks/overlap.py [key=value ...] [--config FILE] [--minutes 10] [--bounds 1 2] \\
+        [--seeds 1 2 3] [--out runs/overlap]
 
 Each way of training starts from the weights the config names and gets the same time. Means are
 over all updates but the first, which compiles and captures. `take turns` plays and ends all
