@@ -42,6 +42,7 @@ from practicum.policies.local.policy import HfPolicy
 from practicum.policies.local.weights import load_model
 from practicum.rollout.play import Limits, Slots, Table
 from practicum.train.loop import Journal, Progress, train_online
+from practicum.train.mixture import Mixture, Part
 from practicum.train.trainer import LocalTrainer, Metrics
 
 MANY_UPDATES = 10_000
@@ -147,8 +148,7 @@ async def train(scene: Scene, channel: Channel) -> None:
         )
         await train_online(
             side.config,
-            side.table,
-            side.tasks,
+            Mixture([Part("textcraft", side.table, side.tasks)], side.config.seed),
             side.policy,
             side.trainer,
             None,

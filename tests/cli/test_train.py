@@ -34,6 +34,20 @@ RL = SMALL | {
     "evaluate": {"panel": "dev", "max_tasks": 6, "max_repeated_refusals": 2},
     "checkpoints": {"every": 1},
 }
+MIXTURE = {
+    "envs": {
+        "easy": {"env": "textcraft", "difficulties": ["depth 1"], "weight": 2},
+        "hard": {
+            "env": "textcraft",
+            "difficulties": ["depth 2"],
+            "limits": {"max_turns": 2},
+            "evaluate": {"max_tasks": 4},
+        },
+    },
+    "normalise": True,
+    "adaptive": {"window": 4, "floor": 0.2},
+}
+JOINT = {key: value for key, value in RL.items() if key != "env"} | {"mixture": MIXTURE}
 
 
 def write(path: Path, config: dict[str, Any]) -> Path:
@@ -68,6 +82,14 @@ def test_sft_then_rl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert (tmp_path / "rl" / "curve.png").stat().st_size > 10_000
     assert report["overlap"]["checked_against"] == "textcraft/train"
 
+    # Rejection sampling: the run's own successes, by the ids that were sampled.
+    config = write(tmp_path / "again.yaml", SMALL | {"evaluate": None})
+    again = ["demonstrations.source=run", f"demonstrations.path={tmp_path}/rl", start]
+    assert main(["sft", str(config), *again, "--out", str(tmp_path / "again"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["updates"] == 1
+    learned = json.loads((tmp_path / "again" / "training.json").read_text())["task_ids"]
+    assert {e.task_id for e in episodes if e.is_success} <= set(learned)
+
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     folder = Path(report["checkpoint"])
@@ -97,10 +119,11 @@ def test_rl_ends_with_the_curve_and_the_gain(
     assert judged["config"]["limits"]["max_repeated_refusals"] == 2
 
 
+@pytest.mark.parametrize("config", [RL, JOINT], ids=["one environment", "mixture"])
 def test_a_kill_in_the_middle_of_an_update_changes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: Any
 ) -> None:
-    config = write(tmp_path / "rl.yaml", RL | {"evaluate": None})
+    config = write(tmp_path / "rl.yaml", config | {"evaluate": None})
     assert main(["rl", str(config), "--out", str(tmp_path / "whole"), "--json"]) == 0
 
     cut = tmp_path / "cut"
@@ -123,6 +146,54 @@ def test_a_kill_in_the_middle_of_an_update_changes_nothing(
     assert weights_hash(cut) == weights_hash(tmp_path / "whole")
     played = [[e.id for e in Run.open(tmp_path / name).episodes()] for name in ("cut", "whole")]
     assert played[0] == played[1]
+
+
+def test_a_mixture_reports_every_environment_by_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write(tmp_path / "rl.yaml", JOINT | {"num_updates": 2})
+    assert main(["rl", str(config), "--out", str(tmp_path / "run")]) == 0
+    shown = capsys.readouterr()
+    assert "easy: " in shown.out and "environments easy " in shown.err
+    report = Run.open(tmp_path / "run").report()
+    assert set(report["by_env"]) == {"easy", "hard"}
+    for part, tasks in (("easy", 6), ("hard", 4)):
+        told = report["by_env"][part]
+        assert told["env"] == "textcraft" and told["overlap"]["tasks"] == 0
+        assert set(told["before"]) == {"mean", "low", "high"}
+        assert told["paired"]["tasks"] == tasks and told["paired"]["contract_equal"]
+    # All tasks of all environments count once, those that are in both panels twice.
+    assert report["paired"]["tasks"] == 10 and report["overlap"]["tasks"] == 0
+    rows = list(Run.open(tmp_path / "run").metrics())
+    assert {"eval/success", "env/easy/eval/success", "env/hard/eval/low"} <= set(rows[0])
+    for row in rows[1:3]:
+        counts = [row[f"env/{part}/group/count"] for part in ("easy", "hard")]
+        assert sum(counts) == row["group/count"]
+    assert rows[1]["env/easy/share"] == pytest.approx(0.2 + 0.6 * 2 / 3)
+    longest = {
+        part: max(len(e.turns) for e in Run.open(tmp_path / "run").episodes() if e.task_id in ids)
+        for part, ids in (("easy", _ids(tmp_path, "depth 1")), ("hard", _ids(tmp_path, "depth 2")))
+    }
+    assert longest["easy"] > longest["hard"] == 2
+
+
+def _ids(folder: Path, difficulty: str) -> set[str]:
+    return {t.id for t in Run.open(folder / "run").tasks() if t.difficulty == difficulty}
+
+
+def test_sft_shows_several_environments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = {
+        name: {"env": "textcraft", "difficulties": [f"depth {depth}"], "max_tasks": 3}
+        for name, depth in (("easy", 1), ("hard", 2))
+    }
+    sft = {key: value for key, value in SMALL.items() if key != "env"}
+    sft |= {"mixture": {"envs": parts}, "demonstrations": {"longer": "skip"}, "evaluate": None}
+    config = write(tmp_path / "sft.yaml", sft)
+    assert main(["sft", str(config), "--out", str(tmp_path / "run"), "--json"]) == 0
+    tasks = Run.open(tmp_path / "run").tasks()
+    assert sorted(task.difficulty for task in tasks) == ["depth 1"] * 3 + ["depth 2"] * 3
+    manifest = json.loads((tmp_path / "run" / "training.json").read_text())
+    assert manifest["name"].endswith("textcraft/train")
 
 
 def _marked(run: Path) -> int:

@@ -14,7 +14,11 @@ from practicum.config.train import SftConfig
 from practicum.core.env import Environment
 from practicum.core.errors import ConfigError, EnvError
 from practicum.core.message import Message
-from practicum.data.demonstrations import load_demonstrations, worth_learning
+from practicum.data.demonstrations import (
+    play_demonstrations,
+    read_demonstrations,
+    worth_learning,
+)
 from practicum.data.draw import draw_tasks, of_difficulties, with_variants
 from practicum.data.expert import expert_episodes
 from practicum.data.samples import conversation_sample
@@ -87,7 +91,7 @@ async def test_expert_demonstrations_become_samples(
     textcraft: Environment, renderer: Renderer
 ) -> None:
     tasks = textcraft.panel("train").tasks[:3]
-    loaded = await load_demonstrations(sft_config(), textcraft, tasks, renderer)
+    loaded = await play_demonstrations(sft_config(), textcraft, tasks, renderer)
     assert len(loaded.samples) == 3
     assert loaded.task_ids == {t.id for t in tasks}
     assert loaded.families == {t.family for t in tasks}
@@ -102,7 +106,7 @@ async def test_slips_are_shown_without_a_loss_and_recovered_from(
     tasks = [t for t in textcraft.panel("train").tasks if t.difficulty == "depth 2"][:12]
     slips = {"rate": 0.3, "script": "novice"}
     config = sft_config(slips=slips)
-    loaded = await load_demonstrations(config, textcraft, tasks, renderer)
+    loaded = await play_demonstrations(config, textcraft, tasks, renderer)
     whole = "".join(renderer.decode(ids) for ids, _ in loaded.samples)
     learned = "".join(trained_text(renderer, *sample) for sample in loaded.samples)
     assert "Could not find" in whole  # the novice fetches what must be crafted
@@ -110,7 +114,7 @@ async def test_slips_are_shown_without_a_loss_and_recovered_from(
     assert "I need" not in learned  # how the novice thinks
     assert "I have" in learned
     assert len(loaded.samples) >= 10
-    assert await load_demonstrations(config, textcraft, tasks, renderer) == loaded
+    assert await play_demonstrations(config, textcraft, tasks, renderer) == loaded
 
 
 async def test_slips_of_an_unknown_script_are_refused(
@@ -118,7 +122,7 @@ async def test_slips_of_an_unknown_script_are_refused(
 ) -> None:
     config = sft_config(slips={"rate": 0.3, "script": "novise"})
     with pytest.raises(ConfigError, match="novice"):
-        await load_demonstrations(config, textcraft, textcraft.panel("train").tasks[:1], renderer)
+        await play_demonstrations(config, textcraft, textcraft.panel("train").tasks[:1], renderer)
     with pytest.raises(ValueError, match="source=expert"):
         sft_config(source="table", path="t.jsonl", slips={"rate": 0.3})
 
@@ -130,9 +134,9 @@ async def test_a_table_gives_the_same_samples_as_the_expert(
     by_id = {t.id: t for t in tasks}
     episodes = await expert_episodes(textcraft, tasks, get_format("react"))
     write_table(tmp_path / "t.jsonl", [episode_conversation(e, by_id[e.task_id]) for e in episodes])
-    played = await load_demonstrations(sft_config(), textcraft, tasks, renderer)
+    played = await play_demonstrations(sft_config(), textcraft, tasks, renderer)
     config = sft_config(source="table", path=str(tmp_path / "t.jsonl"))
-    assert await load_demonstrations(config, textcraft, [], renderer) == played
+    assert read_demonstrations(config.demonstrations, renderer) == played
 
 
 def test_failed_episodes_are_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:

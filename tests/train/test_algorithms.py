@@ -102,12 +102,16 @@ TASK = Task.create("toy", prompt="p", data={})
 
 
 def make_episode(
-    sample: int, turns: list[Turn], value: float | None = None, stop: StopReason = StopReason.DONE
+    sample: int,
+    turns: list[Turn],
+    stop: StopReason = StopReason.DONE,
+    task: Task = TASK,
+    name: str = "",
 ) -> Episode:
-    total = sum(turn.reward for turn in turns) if value is None else value
+    total = sum(turn.reward for turn in turns)
     return Episode(
-        id=f"e{sample}",
-        task_id=TASK.id,
+        id=name or f"e{sample}",
+        task_id=task.id,
         env_id="toy",
         sample=sample,
         seed=0,

@@ -22,8 +22,8 @@ from practicum.train.checkpoint import (
     read_progress,
     write_checkpoint,
 )
-from practicum.train.collect import OpenGroup
 from practicum.train.loop import Journal, Progress, train_online
+from practicum.train.mixture import Mixture, OpenGroup, Part
 from practicum.train.trainer import LocalTrainer
 
 
@@ -54,34 +54,40 @@ class ToyRun:
         self.rows: list[dict[str, float]] = []
         self.episodes: list[Episode] = []
         self.known: dict[str, Episode] = {}
-        self.policy = HfPolicy(tiny_model(), EngineOptions(num_slots=8, max_context=256))
+        model = tiny_model()
+        sampler = model.copy() if config.max_staleness > 0 else model
+        self.policy = HfPolicy(sampler, EngineOptions(num_slots=8, max_context=256))
         self.trainer = LocalTrainer(
-            self.policy.model,
+            model,
             config.optimizer,
             config.packing,
             num_updates=config.num_updates,
             value_learning_rate=config.algorithm.value_rate(config.optimizer.learning_rate),
         )
-        self.reference = deepcopy(self.policy.model.network)
-        self.table = toy_table(self.policy, broken_every=broken_every)
+        self.reference = deepcopy(model.network)
+        self.parts = [Part("toy", toy_table(self.policy, broken_every=broken_every), toy_tasks())]
 
     async def train(self, stop_after: int | None = None) -> Path:
         progress = Progress()
         checkpoint = latest_checkpoint(self.folder)
         if checkpoint is not None:
             self.trainer.load_state(checkpoint / STATE_FILE)
+            self.trainer.publish(self.policy.model)
             saved = read_progress(checkpoint)
-            tasks = {task.id: task for task in toy_tasks()}
+            parts = {part.name: part for part in self.parts}
             groups = [
                 OpenGroup(
                     group["number"],
-                    tasks[group["task_id"]],
+                    (part := parts[group["part"]]),
+                    next(task for task in part.tasks if task.id == group["task_id"]),
                     group["seed"],
                     {int(k): self.known[e] for k, e in group["episodes"].items()},
+                    group["version"],
                 )
                 for group in saved["open_groups"]
             ]
-            progress = Progress(saved["update"], saved["cursor"], saved["train_s"], groups)
+            replay = [self.known[e] for e in saved["replay"]]
+            progress = Progress(saved["update"], saved["train_s"], saved["mixture"], groups, replay)
         journal = Journal(
             self.episodes.append,
             self.rows.append,
@@ -91,8 +97,7 @@ class ToyRun:
         )
         return await train_online(
             self.config,
-            self.table,
-            toy_tasks(),
+            self.mixture(),
             self.policy,
             self.trainer,
             None,
@@ -101,12 +106,19 @@ class ToyRun:
             self.reference,
         )
 
+    def mixture(self) -> Mixture:
+        parts = self.config.parts()
+        for part in self.parts:
+            part.max_turns = parts[part.name].max_turns
+        adaptive = self.config.mixture.adaptive if self.config.mixture else None
+        return Mixture(self.parts, self.config.seed, adaptive)
+
     def save(self, progress: Progress) -> Path:
         return write_checkpoint(self.folder, self.trainer, progress.to_json(), {})
 
     def weights_hash(self) -> str:
         digest = hashlib.sha256()
-        for parameter in self.policy.model.network.parameters():
+        for parameter in self.trainer.model.network.parameters():
             digest.update(parameter.detach().numpy().tobytes())
         return digest.hexdigest()
 
@@ -152,10 +164,10 @@ async def test_faulted_episodes_are_counted_masked_and_kill_no_neighbour(tmp_pat
 
 async def test_a_world_that_is_gone_stops_the_run_and_costs_no_update(tmp_path: Path) -> None:
     run = ToyRun(tmp_path, make_config(num_updates=3), broken_every=1)
-    with pytest.raises(EnvError, match="episodes of update 1 broke"):
+    with pytest.raises(EnvError, match="toy episodes of update 1 broke"):
         await run.train()
     assert run.rows == [] and latest_checkpoint(tmp_path) is not None
-    run.table = toy_table(run.policy)
+    run.parts = [Part("toy", toy_table(run.policy), toy_tasks())]
     await run.train()
     assert [row["update"] for row in run.rows] == [1, 2, 3]
 

@@ -14,6 +14,7 @@ from practicum.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from practicum.config.train import RlConfig, SftConfig
+    from practicum.train.team import Team
 
 MAX_TRANSCRIPT_WIDTH = 140
 
@@ -51,7 +52,7 @@ def rl(
     dry_run: DryRun = False,
     json: JsonFlag = False,
 ) -> int:
-    """Train with GRPO in an environment."""
+    """Train by playing, in one environment or several."""
     from practicum.config.train import RlConfig
 
     return _train(RlConfig, config, overrides or [], out, resume, dry_run, json)
@@ -81,7 +82,15 @@ def _train(
     except ImportError as error:
         raise ConfigError(f"training needs {error.name}: pip install 'practicum[train]'") from error
     transformers.utils.logging.disable_progress_bar()
-    report = asyncio.run(_run(config, folder, is_resumed, is_shown=not is_json))
+    from practicum.cli.trainers import follow
+    from practicum.train.team import joined
+
+    with joined() as team:
+        asked_to_stop = _listen()
+        if not team.leads:
+            follow(config, team)
+            return 0
+        report = asyncio.run(_run(config, folder, is_resumed, asked_to_stop, team, not is_json))
     if report is None:
         again = " ".join(["practicum", "sft" if kind is SftConfig else "rl", str(path), *overrides])
         console(stderr=True).print(f"stopped; go on with: {again} --out {folder} --resume")
@@ -96,15 +105,17 @@ def _train(
 
 
 async def _run(
-    config: SftConfig | RlConfig, folder: Path, is_resumed: bool, *, is_shown: bool
+    config: SftConfig | RlConfig,
+    folder: Path,
+    is_resumed: bool,
+    asked_to_stop: list[int],
+    team: Team,
+    is_shown: bool,
 ) -> dict[str, Any] | None:
     from practicum.cli.training import TrainingProgress
     from practicum.cli.training_run import Watch, run_rl, run_sft
     from practicum.config.train import RlConfig
 
-    asked_to_stop: list[int] = []
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, lambda number, _: _stop(number, asked_to_stop))
     with TrainingProgress(is_shown=is_shown) as progress:
 
         def on_evaluation(name: str, report: dict[str, Any]) -> None:
@@ -115,12 +126,20 @@ async def _run(
 
         watch = Watch(progress.expect, progress.add, on_evaluation, lambda: bool(asked_to_stop))
         if isinstance(config, RlConfig):
-            report = await run_rl(config, folder, watch, is_resumed=is_resumed)
+            report = await run_rl(config, folder, watch, is_resumed=is_resumed, team=team)
         else:
-            report = await run_sft(config, folder, watch, is_resumed=is_resumed)
+            report = await run_sft(config, folder, watch, is_resumed=is_resumed, team=team)
     if report is not None and (config.evaluate is not None or isinstance(config, RlConfig)):
         _draw(config, folder)
     return report
+
+
+def _listen() -> list[int]:
+    """Take note of signals; the list is empty until one comes."""
+    asked: list[int] = []
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda number, _: _stop(number, asked))
+    return asked
 
 
 def _stop(number: int, asked: list[int]) -> None:
@@ -137,12 +156,13 @@ def _draw(config: SftConfig | RlConfig, folder: Path) -> None:
     rows = list(Run.open(folder).metrics())
     held_out = config.evaluate
     subtitle = f"held out: {held_out.panel}, {held_out.samples} a task" if held_out else ""
-    title = f"{folder.resolve().name}: {config.env}"
+    title = f"{folder.resolve().name}: {', '.join(config.parts())}"
     draw_curve(rows, folder / "curve.png", title=title, subtitle=subtitle)
 
 
 def _print_learning(folder: Path, *, is_compared: bool) -> None:
     """A task that was failed before and is solved now, and the learning curve."""
+    from practicum.cli.held_out import runs_of
     from practicum.cli.transcripts import find_turnaround, transcript_pair
     from practicum.store.run import Run
     from practicum.train.curve import held_out_points, render_curve, training_points
@@ -150,7 +170,10 @@ def _print_learning(folder: Path, *, is_compared: bool) -> None:
     out = console()
     evaluations = sorted((folder / "evals").glob("update-*"))
     if is_compared:
-        first, last = (Run.open(evaluations[i]).episodes() for i in (0, -1))
+        first, last = (
+            [e for path in runs_of(evaluations[i]) for e in Run.open(path).episodes()]
+            for i in (0, -1)
+        )
         if pair := find_turnaround(first, last):
             text = transcript_pair(*pair, width=min(out.width, MAX_TRANSCRIPT_WIDTH))
             out.print(f"\n{text}\n", markup=False, highlight=False)
@@ -170,6 +193,13 @@ def _print_report(report: dict[str, Any], folder: Path) -> None:
             f"gain    [bold]{points(paired['difference'])}[/], p = {paired['p_value']:.2g} "
             f"({paired['test']}, {paired['tasks']} tasks, paired)"
         )
+    for name, part in report.get("by_env", {}).items():
+        if (paired := part["paired"]) is not None:
+            out.print(
+                f"  {name}: {interval(part['before'])} -> {interval(part['after'])} on "
+                f"{part['panel']}, {points(paired['difference'])}, p = {paired['p_value']:.2g} "
+                f"({paired['tasks']} tasks)"
+            )
     timings = report["timings_s"]
     phases = ("sampling", "environment", "training", "sync")
     spent = max(1e-9, sum(timings[phase] for phase in phases))

@@ -191,6 +191,11 @@ def _details(metrics: Metrics) -> list[tuple[str, str]]:
             "group/all_failure": lambda value: f"{value:.0f} all failed",
             "group/dropped": lambda value: f"{value:.0f} dropped" if value else "",
         })),
+        ("environments", ", ".join(
+            f"{name.split('/')[1]} {100 * value:.0f} %"
+            for name, value in metrics.items()
+            if name.startswith("env/") and name.endswith("/success/mean")
+        )),
         ("loss", _joined(metrics, {"loss/sft": lambda value: f"{value:.4f}"})),
         ("mismatch", _joined(metrics, {
             "mismatch/mean": lambda value: f"{value:.1e} mean",

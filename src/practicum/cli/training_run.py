@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -16,22 +15,22 @@ from typing import Any
 
 from practicum.agents.chat import ChatAgent
 from practicum.agents.formats import get_format
-from practicum.config.eval import EvalConfig
+from practicum.cli.held_out import HeldOut, World, success_metrics, summarise_parts
+from practicum.cli.trainers import Start, make_model, make_reference, make_trainer
+from practicum.config.mixture import PartConfig
 from practicum.config.train import RlConfig, SftConfig, TrainingConfig
 from practicum.core.agent import Sampling
 from practicum.core.env import Environment, Guided
+from practicum.core.episode import Episode
 from practicum.core.errors import ConfigError
 from practicum.core.reward import RewardFn
-from practicum.core.task import Task
-from practicum.data.demonstrations import load_demonstrations
+from practicum.data.demonstrations import play_demonstrations, read_demonstrations
 from practicum.data.draw import draw_tasks, of_difficulties, with_variants
 from practicum.envs.registry import load_env
-from practicum.evaluate.compare import compare_runs
-from practicum.evaluate.runner import prepare, resume_run, run_evaluation, start_run
 from practicum.evaluate.statistics import Tally, estimate_success
 from practicum.policies.local.engine import EngineOptions
 from practicum.policies.local.policy import HfPolicy
-from practicum.policies.local.weights import find_model, load_model
+from practicum.policies.local.weights import LocalModel, find_model
 from practicum.rewards.outcome import judge_outcome
 from practicum.rewards.progress import judge_progress
 from practicum.rollout.play import Limits, Slots, Table
@@ -48,12 +47,15 @@ from practicum.train.checkpoint import (
     training_manifest,
     write_checkpoint,
 )
-from practicum.train.collect import OpenGroup
 from practicum.train.loop import Evaluate, Journal, Progress, train_online
+from practicum.train.mixture import Mixture, OpenGroup, Part
 from practicum.train.sft import fitting, num_updates, train_supervised
-from practicum.train.trainer import LocalTrainer, Metrics, prepare_model
+from practicum.train.team import ALONE, Team
+from practicum.train.trainer import LocalTrainer, Metrics
 
 Json = dict[str, Any]
+Reports = dict[str, Json]
+"""Of an evaluation, by environment."""
 GROWING_FILES = ("episodes.jsonl", "metrics.jsonl")
 """Cut back to where they were when a run goes back to a checkpoint."""
 
@@ -75,112 +77,126 @@ class TrainingRun:
 
     config: TrainingConfig
     run: Run
-    environment: Environment
-    tasks: Sequence[Task]
+    worlds: Sequence[World]
+    model: LocalModel
+    """The one that is trained."""
     policy: HfPolicy
+    """Samples with the same weights, or with a copy where both go on at once."""
     watch: Watch
+    team: Team = ALONE
 
-    async def evaluate(self, update: int) -> Json:
-        """Evaluate the weights after so many updates; what is on record is kept."""
-        config, held_out = self.config, self.config.evaluate
-        assert held_out is not None
-        wanted = EvalConfig(
-            env=config.env,
-            options=config.options,
-            policy=f"hf:{config.model.path}",
-            panel=held_out.panel,
-            samples=held_out.samples,
-            seed=held_out.seed,
-            format=config.format,
-            concurrency=config.sampler.slots,
-            max_tasks=held_out.max_tasks,
-            trained_on=str(self.run.path / MANIFEST_FILE),
-            sampling=config.sampling.model_copy(update={"temperature": held_out.temperature}),
-            limits=config.limits.model_copy(
-                update={
-                    "max_turns": held_out.max_turns,
-                    "max_repeated_refusals": held_out.max_repeated_refusals,
-                }
-            ),
-        )
-        evaluation = prepare(wanted, self.policy)
-        path = self.evaluation_path(update)
-        run = resume_run(evaluation, path) if path.exists() else start_run(evaluation, path)
-        report = await run_evaluation(evaluation, run, lambda _: None)
-        self.watch.on_evaluation("before" if update == 0 else f"update {update}", report)
-        return report
+    @property
+    def held_out(self) -> HeldOut:
+        """Its evaluations."""
+        return HeldOut(self.config, self.run.path, self.worlds)
 
-    def evaluation_path(self, update: int) -> Path:
-        """The run folder of an evaluation."""
-        return self.run.path / "evals" / f"update-{update:06d}"
+    async def evaluate(self, update: int) -> dict[str, Json]:
+        """Evaluate the weights after so many updates, each environment by itself."""
+        self.policy.engine.resume(weights_changed=True)
+        reports = await self.held_out.evaluate(self.policy, update)
+        when = "before" if update == 0 else f"update {update}"
+        for name, report in reports.items():
+            self.watch.on_evaluation(when if len(reports) == 1 else f"{when}, {name}", report)
+        return reports
 
-    def table(self, sampling: Sampling) -> Table:
-        """Where training episodes are played."""
-        config = self.config
+    def metrics(self, reports: dict[str, Json], update: int) -> dict[str, float]:
+        """What an evaluation says, for the run's metrics."""
+        metrics = success_metrics(self.held_out.together(reports, update))
+        if len(reports) > 1:
+            for name, report in reports.items():
+                metrics |= success_metrics(report, f"env/{name}/")
+        return metrics
+
+    def mixture(self, config: RlConfig) -> Mixture:
+        """What training plays; the environments share the sampler's slots."""
+        sampling = Sampling(config.sampling.temperature, 1.0, config.sampling.max_tokens)
+        slots = Slots(config.sampler.slots)
+        parts = [
+            Part(w.name, self._table(w, sampling, slots), w.tasks, w.part.weight, w.part.max_turns)
+            for w in self.worlds
+        ]
+        return Mixture(parts, config.seed, config.mixture.adaptive if config.mixture else None)
+
+    def _table(self, world: World, sampling: Sampling, slots: Slots) -> Table:
+        wanted = world.part.limits or self.config.limits
         limits = Limits(
-            config.limits.max_turns or self.environment.max_turns,
-            config.limits.turn_timeout_s,
-            config.limits.answer_timeout_s,
-            config.limits.max_repeated_refusals,
+            wanted.max_turns or world.environment.max_turns,
+            wanted.turn_timeout_s,
+            wanted.answer_timeout_s,
+            wanted.max_repeated_refusals,
         )
-        agent = ChatAgent(self.environment, get_format(config.format), self.policy, sampling)
+        action_format = get_format(self.config.format)
+        agent = ChatAgent(world.environment, action_format, self.policy, sampling)
         judge: RewardFn = judge_outcome
-        if isinstance(config, RlConfig) and config.dense > 0:
-            judge = judge_progress(judge_outcome, _guide(self.environment, config), config.dense)
-        return Table(self.environment, agent, judge, limits, Slots(config.sampler.slots))
+        if world.part.dense > 0:
+            guide = _guide(world.environment, world.part)
+            judge = judge_progress(judge_outcome, guide, world.part.dense)
+        return Table(world.environment, agent, judge, limits, slots)
 
-    def note_training_set(
-        self, name: str, task_ids: Iterable[str], families: Iterable[str]
-    ) -> None:
-        """Write down what the model will have been trained on, earlier trainings included."""
-        earlier = read_manifest(find_model(self.config.model.path))
-        manifest = training_manifest(name, task_ids, families, earlier)
+    def note_training_set(self, sets: Iterable[tuple[str, Iterable[str], Iterable[str]]]) -> None:
+        """Write down what the model will have been trained on, earlier trainings included.
+
+        Each set has a name, task ids and families.
+        """
+        manifest = read_manifest(find_model(self.config.model.path))
+        for name, task_ids, families in sets:
+            manifest = training_manifest(name, task_ids, families, manifest)
+        assert manifest is not None
         write_atomically(self.run.path / MANIFEST_FILE, to_text(manifest))
 
+    def start_trainer(self, num_updates: int, is_resumed: bool) -> LocalTrainer:
+        """The trainer, here and in every other process of the team."""
+        found = latest_checkpoint(self.run.path / "checkpoints") if is_resumed else None
+        self.team.send(Start(num_updates, found))
+        return make_trainer(self.config, self.model, num_updates, self.team)
 
-def _guide(environment: Environment, config: RlConfig) -> Guided:
+    async def aclose(self) -> None:
+        """Release the environments."""
+        for world in self.worlds:
+            await world.environment.aclose()
+
+
+def _guide(environment: Environment, part: PartConfig) -> Guided:
     """Whoever can say how far the goal is."""
     if not isinstance(environment, Guided):
         raise ConfigError(
-            f"dense={config.dense:g} needs an expert that counts the turns left, which "
+            f"dense={part.dense:g} needs an expert that counts the turns left, which "
             f"{environment.id} has not: leave dense out"
         )
     return environment
 
 
 async def run_rl(
-    config: RlConfig, path: Path, watch: Watch, *, is_resumed: bool = False
+    config: RlConfig, path: Path, watch: Watch, *, is_resumed: bool = False, team: Team = ALONE
 ) -> Json | None:
-    """Train with GRPO; returns the report that is also written, or None if asked to stop."""
+    """Train by playing; returns the report that is also written, or None if asked to stop."""
     began = perf_counter()
-    session = _open(config, "rl", path, watch, is_resumed, lambda env: _rl_tasks(env, config))
-    with session.run.exclusive():
-        return await _train_rl(config, session, began, is_resumed)
+    session = _open(config, "rl", path, watch, is_resumed, team, has_tasks=True)
+    try:
+        with session.run.exclusive():
+            return await _train_rl(config, session, began, is_resumed)
+    finally:
+        await session.aclose()
 
 
 async def _train_rl(
     config: RlConfig, session: TrainingRun, began: float, is_resumed: bool
 ) -> Json | None:
     watch = session.watch
-    tasks = session.tasks
-    name = _training_set(config.env, config.panel)
-    session.note_training_set(name, (t.id for t in tasks), (t.family for t in tasks))
+    session.note_training_set(
+        (_training_set(w.part), (t.id for t in w.tasks), (t.family for t in w.tasks))
+        for w in session.worlds
+    )
     watch.on_start(config.num_updates)
     before = await _before(session)
-    reference = deepcopy(session.policy.model.network) if config.algorithm.kl > 0 else None
-    trainer = _trainer(
-        session,
-        config.num_updates,
-        config.sampling.temperature,
-        config.algorithm.value_rate(config.optimizer.learning_rate),
-    )
-    progress = _take_up(session, trainer) if is_resumed else Progress()
-    sampling = Sampling(config.sampling.temperature, 1.0, config.sampling.max_tokens)
+    reference = make_reference(config, session.model)
+    trainer = session.start_trainer(config.num_updates, is_resumed)
+    mixture = session.mixture(config)
+    progress = _take_up(session, trainer, mixture) if is_resumed else Progress()
     with _journal(session, trainer, progress, before) as journal:
         checkpoint = await train_online(
             config,
-            session.table(sampling),
-            tasks,
+            mixture,
             session.policy,
             trainer,
             _evaluator(session),
@@ -188,39 +204,52 @@ async def _train_rl(
             progress,
             reference,
         )
+        session.team.send(None)
         return await _finish(session, journal, progress, before, checkpoint, began)
 
 
 async def run_sft(
-    config: SftConfig, path: Path, watch: Watch, *, is_resumed: bool = False
+    config: SftConfig, path: Path, watch: Watch, *, is_resumed: bool = False, team: Team = ALONE
 ) -> Json | None:
     """Train on demonstrations; returns the report that is also written, or None if stopped."""
     began = perf_counter()
-    session = _open(config, "sft", path, watch, is_resumed, lambda env: _demo_tasks(env, config))
-    with session.run.exclusive():
-        return await _train_sft(config, session, began, is_resumed)
+    is_played = config.demonstrations.source == "expert"
+    session = _open(config, "sft", path, watch, is_resumed, team, has_tasks=is_played)
+    try:
+        with session.run.exclusive():
+            return await _train_sft(config, session, began, is_resumed)
+    finally:
+        await session.aclose()
 
 
 async def _train_sft(
     config: SftConfig, session: TrainingRun, began: float, is_resumed: bool
 ) -> Json | None:
     watch = session.watch
-    shown = await load_demonstrations(
-        config, session.environment, session.tasks, session.policy.renderer
+    renderer = session.policy.renderer
+    if config.demonstrations.path is not None:
+        shown = [read_demonstrations(config.demonstrations, renderer)]
+        names = [config.demonstrations.path]
+    else:
+        shown = [
+            await play_demonstrations(config, w.environment, w.tasks, renderer)
+            for w in session.worlds
+        ]
+        names = [_training_set(w.part) for w in session.worlds]
+    samples = fitting([written_sample(*s) for one in shown for s in one.samples], config)
+    session.note_training_set(
+        (name, one.task_ids, one.families) for name, one in zip(names, shown, strict=True)
     )
-    samples = fitting([written_sample(*sample) for sample in shown.samples], config)
-    wanted = config.demonstrations
-    name = wanted.path or _training_set(config.env, wanted.panel)
-    session.note_training_set(name, shown.task_ids, shown.families)
     total = num_updates(config, len(samples))
     watch.on_start(total)
     before = await _before(session)
-    trainer = _trainer(session, total, 1.0)
+    trainer = session.start_trainer(total, is_resumed)
     progress = _take_up(session, trainer) if is_resumed else Progress()
     with _journal(session, trainer, progress, before) as journal:
         checkpoint = await train_supervised(
             config, samples, trainer, _evaluator(session), journal, progress
         )
+        session.team.send(None)
         return await _finish(session, journal, progress, before, checkpoint, began)
 
 
@@ -229,8 +258,7 @@ def _evaluator(session: TrainingRun) -> Evaluate | None:
         return None
 
     async def evaluate(update: int) -> Mapping[str, float]:
-        session.policy.engine.resume(weights_changed=True)
-        return _as_metrics(await session.evaluate(update))
+        return session.metrics(await session.evaluate(update), update)
 
     return evaluate
 
@@ -241,21 +269,16 @@ def _open(
     path: Path,
     watch: Watch,
     is_resumed: bool,
-    choose: Callable[[Environment], Sequence[Task]],
+    team: Team,
+    *,
+    has_tasks: bool,
 ) -> TrainingRun:
-    import torch
-
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-    environment = load_env(config.env, **config.options)
     get_format(config.format)
-    if config.evaluate is not None:
-        environment.panel(config.evaluate.panel)
-    tasks = choose(environment)
-    model = load_model(config.model.path, device=config.model.device, dtype=config.model.dtype)
-    model = prepare_model(model, config.model)
+    worlds = [_world(config, name, part, has_tasks) for name, part in config.parts().items()]
+    model = make_model(config)
+    is_overlapped = isinstance(config, RlConfig) and config.max_staleness > 0
     policy = HfPolicy(
-        model,
+        model.copy() if is_overlapped else model,
         EngineOptions(
             num_slots=config.sampler.slots,
             max_context=config.model.max_context,
@@ -268,8 +291,26 @@ def _open(
     if is_resumed:
         run = _reopen(path, kind, settings)
     else:
-        run = Run.create(path, kind, {"config": settings}, tasks)
-    return TrainingRun(config, run, environment, tasks, policy, watch)
+        tasks = {task.id: task for world in worlds for task in world.tasks}
+        run = Run.create(path, kind, {"config": settings}, tasks.values())
+    return TrainingRun(config, run, worlds, model, policy, watch, team)
+
+
+def _world(config: TrainingConfig, name: str, part: PartConfig, has_tasks: bool) -> World:
+    """Look up all that an environment is asked for, before anything costly is done."""
+    environment = load_env(part.env, **part.options)
+    if config.evaluate is not None:
+        environment.panel(part.evaluate.panel or config.evaluate.panel)
+    if part.dense > 0:
+        _guide(environment, part)
+    if not has_tasks:
+        return World(name, part, environment, [])
+    panels = [part.panel] if isinstance(part.panel, str) else part.panel
+    tasks = [task for panel in panels for task in environment.panel(panel)]
+    if part.difficulties is not None:
+        tasks = of_difficulties(tasks, part.difficulties)
+    drawn = draw_tasks(tasks, part.max_tasks, config.seed)
+    return World(name, part, environment, with_variants(environment, drawn, part.variants))
 
 
 def _reopen(path: Path, kind: str, settings: Json) -> Run:
@@ -286,27 +327,10 @@ def _reopen(path: Path, kind: str, settings: Json) -> Run:
     return run
 
 
-def _trainer(
-    session: TrainingRun,
-    num_updates: int,
-    temperature: float,
-    value_learning_rate: float | None = None,
-) -> LocalTrainer:
-    config = session.config
-    return LocalTrainer(
-        session.policy.model,
-        config.optimizer,
-        config.packing,
-        num_updates=num_updates,
-        gradient_checkpointing=config.model.gradient_checkpointing,
-        compile_model=config.model.compile,
-        temperature=temperature,
-        value_learning_rate=value_learning_rate,
-    )
-
-
-def _take_up(session: TrainingRun, trainer: LocalTrainer) -> Progress:
-    """Go back to the newest checkpoint: weights, optimiser, cursor and the run's files."""
+def _take_up(
+    session: TrainingRun, trainer: LocalTrainer, mixture: Mixture | None = None
+) -> Progress:
+    """Go back to the newest checkpoint: weights, optimiser, cursors and the run's files."""
     folder = session.run.path
     checkpoint = latest_checkpoint(folder / "checkpoints")
     saved: Json = {"files": {}} if checkpoint is None else read_progress(checkpoint)
@@ -316,22 +340,34 @@ def _take_up(session: TrainingRun, trainer: LocalTrainer) -> Progress:
     if checkpoint is None:
         return Progress()
     trainer.load_state(checkpoint / STATE_FILE)
+    trainer.publish(session.policy.model)
     session.policy.engine.resume(weights_changed=True)
-    groups = _open_groups(session, saved["open_groups"])
-    return Progress(saved["update"], saved["cursor"], saved["train_s"], groups)
-
-
-def _open_groups(session: TrainingRun, saved: Sequence[Json]) -> list[OpenGroup]:
-    """Half-finished groups of a checkpoint, their episodes read from the run's file."""
-    wanted = {episode_id for group in saved for episode_id in group["episodes"].values()}
+    if mixture is None:
+        return Progress(saved["update"], saved["train_s"])
+    wanted = {e for group in saved["open_groups"] for e in group["episodes"].values()}
+    wanted |= set(saved["replay"])
     episodes = {e.id: e for e in session.run.episodes() if e.id in wanted} if wanted else {}
-    tasks = {task.id: task for task in session.tasks}
+    groups = _open_groups(session, mixture, saved["open_groups"], episodes)
+    replay = [episodes[episode_id] for episode_id in saved["replay"]]
+    return Progress(saved["update"], saved["train_s"], saved["mixture"], groups, replay)
+
+
+def _open_groups(
+    session: TrainingRun,
+    mixture: Mixture,
+    saved: Sequence[Json],
+    episodes: Mapping[str, Episode],
+) -> list[OpenGroup]:
+    """Half-finished groups of a checkpoint, with the episodes that had ended."""
+    tasks = {task.id: task for world in session.worlds for task in world.tasks}
     return [
         OpenGroup(
             group["number"],
+            mixture.parts[group["part"]],
             tasks[group["task_id"]],
             group["seed"],
             {int(sample): episodes[e] for sample, e in group["episodes"].items()},
+            group["version"],
         )
         for group in saved
     ]
@@ -339,7 +375,7 @@ def _open_groups(session: TrainingRun, saved: Sequence[Json]) -> list[OpenGroup]
 
 @contextmanager
 def _journal(
-    session: TrainingRun, trainer: LocalTrainer, progress: Progress, before: Json | None
+    session: TrainingRun, trainer: LocalTrainer, progress: Progress, before: Reports | None
 ) -> Iterator[Journal]:
     run, config = session.run, session.config
     checkpoints = run.path / "checkpoints"
@@ -368,11 +404,11 @@ def _journal(
             return path
 
         if before is not None and progress.update == 0:
-            log({"update": 0, **_as_metrics(before)})
+            log({"update": 0, **session.metrics(before, 0)})
         yield Journal(record, log, save, _estimate, session.watch.is_stopping)
 
 
-async def _before(session: TrainingRun) -> Json | None:
+async def _before(session: TrainingRun) -> Reports | None:
     if session.config.evaluate is None or not session.config.evaluate.before:
         return None
     return await session.evaluate(0)
@@ -382,31 +418,33 @@ async def _finish(
     session: TrainingRun,
     journal: Journal,
     progress: Progress,
-    before: Json | None,
+    before: Reports | None,
     checkpoint: Path,
     began: float,
 ) -> Json | None:
     if session.watch.is_stopping():
         return None
-    after, paired = None, None
+    held_out, update = session.held_out, progress.update
+    after, whole, paired = None, None, None
     if session.config.evaluate is not None:
-        session.policy.engine.resume(weights_changed=True)
-        after = await session.evaluate(progress.update)
-        journal.log({"update": progress.update, **_as_metrics(after)})
+        after = await session.evaluate(update)
+        whole = held_out.together(after, update)
+        journal.log({"update": update, **session.metrics(after, update)})
     if before is not None:
-        paths = session.evaluation_path(0), session.evaluation_path(progress.update)
-        paired = {k: v for k, v in compare_runs(*paths).items() if k != "runs"}
+        paired = held_out.compare(update, *before)
     report = {
         "run": ".",
-        "updates": progress.update,
-        "before": before["success"] if before else None,
-        "after": after["success"] if after else None,
+        "updates": update,
+        "before": held_out.together(before, 0)["success"] if before else None,
+        "after": whole["success"] if whole else None,
         "paired": paired,
-        "panel": after["panel"] if after else None,
-        "overlap": after["overlap"] if after else None,
+        "panel": whole["panel"] if whole else None,
+        "overlap": whole["overlap"] if whole else None,
         "checkpoint": str(checkpoint.relative_to(session.run.path)),
         "timings_s": _timings(session.run, progress, perf_counter() - began),
     }
+    if len(session.worlds) > 1:
+        report["by_env"] = summarise_parts(before, after, held_out, update)
     session.run.write_report(report)
     return report
 
@@ -426,39 +464,6 @@ def _timings(run: Run, progress: Progress, wall_s: float) -> dict[str, float]:
     return {**totals, "updates": progress.train_s, "total": wall_s}
 
 
-def _as_metrics(report: Json) -> dict[str, float]:
-    success = report["success"]
-    if success["mean"] is None:
-        return {}
-    return {
-        f"eval/{k}": success[v] for k, v in (("success", "mean"), ("low", "low"), ("high", "high"))
-    }
-
-
-def _tasks_of(
-    environment: Environment, panels: str | list[str], difficulties: list[str] | None
-) -> list[Task]:
-    names = [panels] if isinstance(panels, str) else panels
-    tasks = [task for name in names for task in environment.panel(name)]
-    return tasks if difficulties is None else of_difficulties(tasks, difficulties)
-
-
-def _training_set(env: str, panels: str | list[str]) -> str:
-    return f"{env}/{panels}" if isinstance(panels, str) else f"{env}/{','.join(panels)}"
-
-
-def _rl_tasks(environment: Environment, config: RlConfig) -> list[Task]:
-    if config.dense > 0:
-        _guide(environment, config)  # refuse now, not after the first evaluation
-    tasks = _tasks_of(environment, config.panel, config.difficulties)
-    drawn = draw_tasks(tasks, config.max_tasks, config.seed)
-    return with_variants(environment, drawn, config.groups.variants)
-
-
-def _demo_tasks(environment: Environment, config: SftConfig) -> list[Task]:
-    wanted = config.demonstrations
-    if wanted.source == "table":
-        return []
-    tasks = _tasks_of(environment, wanted.panel, wanted.difficulties)
-    drawn = draw_tasks(tasks, wanted.max_tasks, config.seed)
-    return with_variants(environment, drawn, wanted.variants)
+def _training_set(part: PartConfig) -> str:
+    panels = part.panel if isinstance(part.panel, str) else ",".join(part.panel)
+    return f"{part.env}/{panels}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -99,6 +99,12 @@ def _explain(cls: type[StrictConfig], error: ValidationError) -> str:
     return "; ".join(problems)
 
 
+class _ByName(NamedTuple):
+    """Configs of one kind under names the user gives."""
+
+    config: type[BaseModel]
+
+
 def _walk(cls: type[StrictConfig], location: Sequence[int | str]) -> tuple[list[str], Any]:
     """The keys to a place as a user writes them, and the config they lead to if it is one.
 
@@ -111,6 +117,9 @@ def _walk(cls: type[StrictConfig], location: Sequence[int | str]) -> tuple[list[
             model = model.get(part)
             continue
         keys.append(str(part))
+        if isinstance(model, _ByName):
+            model = model.config
+            continue
         fields = getattr(model, "model_fields", {})
         field = fields.get(part) if isinstance(part, str) else None
         model = _config_of(field)
@@ -118,7 +127,7 @@ def _walk(cls: type[StrictConfig], location: Sequence[int | str]) -> tuple[list[
 
 
 def _config_of(field: Any) -> Any:
-    """The config a field holds, or several by their tag; None for anything else."""
+    """The config a field holds, or several by their tag or name; None for anything else."""
     if field is None:
         return None
     if field.discriminator is not None:
@@ -126,5 +135,7 @@ def _config_of(field: Any) -> Any:
         return {
             get_args(kind.model_fields[field.discriminator].annotation)[0]: kind for kind in kinds
         }
-    is_config = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-    return field.annotation if is_config else None
+    for kind in (field.annotation, *get_args(field.annotation)):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return _ByName(kind) if get_origin(field.annotation) is dict else kind
+    return None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from practicum.config.algorithms import AlgorithmConfig, GrpoConfig
 from practicum.config.base import StrictConfig
 from practicum.config.eval import LimitsConfig, SamplingConfig
+from practicum.config.mixture import Horizon, MixtureConfig, Names, PartConfig
 
 TrackerName = Literal["tensorboard", "wandb"]
-Names = Annotated[list[str], Field(min_length=1)]
 
 
 class LoraConfig(StrictConfig):
@@ -111,8 +111,9 @@ class SlipsConfig(StrictConfig):
 class DemonstrationsConfig(StrictConfig):
     """Where the conversations of supervised training come from."""
 
-    source: Literal["expert", "table"] = "expert"
-    """`expert`: the environment's expert plays; `table`: read `path`."""
+    source: Literal["expert", "table", "run"] = "expert"
+    """`expert`: the environment's expert plays; `table`: read `path`; `run`: the successes among
+    the episodes of the run folder `path`, by the token ids that were sampled."""
     panel: str | Names = "train"
     """One panel or several."""
     difficulties: Names | None = None
@@ -122,7 +123,9 @@ class DemonstrationsConfig(StrictConfig):
     variants: int = Field(1, ge=1)
     """Prompt variants per task, where the environment has them."""
     path: str | None = None
-    """A JSONL table or a run folder, for `source: table`."""
+    """A JSONL table or a run folder."""
+    per_task: int = Field(1, ge=1)
+    """Successes of a task that are learned from, no two alike, for `source: run`."""
     longer: Literal["refuse", "skip"] = "refuse"
     """What to do with demonstrations over `model.max_context`: none is ever cut."""
     turns: Literal["all", "accepted"] = "all"
@@ -132,19 +135,29 @@ class DemonstrationsConfig(StrictConfig):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.source == "table") != (self.path is not None):
-            raise ValueError("demonstrations.path belongs to demonstrations.source=table")
-        if self.source == "table" and self.slips is not None:
-            raise ValueError("demonstrations.slips belongs to demonstrations.source=expert")
+        if (self.source == "expert") != (self.path is None):
+            raise ValueError("demonstrations.path belongs to demonstrations.source=table or run")
+        owners = {
+            "expert": ("slips", "panel", "difficulties", "max_tasks", "variants"),
+            "run": ("per_task",),
+        }
+        for owner, names in owners.items():
+            for name in names if self.source != owner else ():
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(
+                        f"demonstrations.{name} belongs to demonstrations.source={owner}"
+                    )
         return self
 
 
 class TrainingConfig(StrictConfig):
     """What supervised training and RL have in common."""
 
-    env: str
+    env: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     """Settings of the environment itself."""
+    mixture: MixtureConfig | None = None
+    """Several environments in place of `env`."""
     format: str = "react"
     """The action format."""
     model: ModelConfig
@@ -160,6 +173,41 @@ class TrainingConfig(StrictConfig):
     trackers: list[TrackerName] = Field(default_factory=list)
     threads: int | None = Field(None, ge=1)
     """CPU threads of torch; unset: its own choice."""
+
+    def parts(self) -> dict[str, PartConfig]:
+        """What is played, by name: the one environment, or those of the mixture."""
+        if self.mixture is None:
+            assert self.env is not None
+            return {self.env: self._only_part().model_copy(update={"env": self.env})}
+        return {
+            name: part.model_copy(update={"env": part.env or name})
+            for name, part in self.mixture.envs.items()
+        }
+
+    def _only_part(self) -> PartConfig:
+        raise NotImplementedError
+
+    def _of_one_env(self) -> dict[str, tuple[Any, Any]]:
+        """Settings that belong to one environment, with their defaults."""
+        return {"options": (self.options, {})}
+
+    @model_validator(mode="after")
+    def _check_parts(self) -> Self:
+        if (self.env is None) == (self.mixture is None):
+            raise ValueError("name one env, or several under mixture.envs: one of the two")
+        if self.mixture is not None:
+            for key, (value, default) in self._of_one_env().items():
+                if value != default:
+                    raise ValueError(
+                        f"{key} belongs to one environment: with a mixture, write "
+                        f"mixture.envs.NAME.{key.rpartition('.')[2]}"
+                    )
+        for name, part in self.parts().items():
+            if part.horizon and (part.limits or self.limits).max_turns is not None:
+                raise ValueError(
+                    f"limits.max_turns and horizon of {name} say the same thing: leave one out"
+                )
+        return self
 
     @model_validator(mode="after")
     def _check_packing(self) -> Self:
@@ -180,6 +228,43 @@ class SftConfig(TrainingConfig):
     """Conversations per update."""
     max_updates: int | None = Field(None, ge=1)
     """Stop here, in whatever epoch."""
+
+    def _only_part(self) -> PartConfig:
+        shown = self.demonstrations
+        return PartConfig(
+            options=self.options,
+            panel=shown.panel,
+            difficulties=shown.difficulties,
+            max_tasks=shown.max_tasks,
+            variants=shown.variants,
+        )
+
+    def _of_one_env(self) -> dict[str, tuple[Any, Any]]:
+        shown, unset = self.demonstrations, DemonstrationsConfig()
+        names = ("panel", "difficulties", "max_tasks", "variants")
+        given = {f"demonstrations.{n}": (getattr(shown, n), getattr(unset, n)) for n in names}
+        return super()._of_one_env() | given
+
+    @model_validator(mode="after")
+    def _check_mixture(self) -> Self:
+        if self.mixture is None:
+            return self
+        if self.mixture.normalise or self.mixture.adaptive is not None:
+            raise ValueError("mixture.normalise and mixture.adaptive are for rl: leave them out")
+        for name, part in self.mixture.envs.items():
+            if part.weight != 1 or part.dense or part.horizon:
+                raise ValueError(
+                    f"mixture.envs.{name}: weight, dense and horizon are for rl; demonstrations "
+                    "are all learned from, and max_tasks says how many there are"
+                )
+            unset = PartConfig()
+            for key in ("panel", "difficulties", "max_tasks", "variants"):
+                is_set = getattr(part, key) != getattr(unset, key)
+                if is_set and self.demonstrations.source != "expert":
+                    raise ValueError(
+                        f"mixture.envs.{name}.{key} belongs to demonstrations.source=expert"
+                    )
+        return self
 
 
 class GroupsConfig(StrictConfig):
@@ -203,11 +288,29 @@ class GroupsConfig(StrictConfig):
     """Prompt variants of a task to draw from, where the environment has them."""
 
 
-class HorizonConfig(StrictConfig):
-    """From which update on how many turns an episode may have."""
+class OverlapConfig(StrictConfig):
+    """Sample with a copy of the weights while the next ones are trained."""
 
-    update: int = Field(ge=0)
-    max_turns: int = Field(ge=1)
+    max_staleness: int = Field(1, ge=0)
+    """Updates between the weights that began a group and those that learn from it, at most.
+    0 is strictly on-policy: nothing is sampled while weights change."""
+
+
+class ReplayConfig(StrictConfig):
+    """Learn again from successes at tasks that rarely succeed."""
+
+    size: int = Field(64, ge=1)
+    """Episodes kept; the oldest make room."""
+    per_task: int = Field(2, ge=1)
+    """Of one task."""
+    max_success: float = Field(0.25, gt=0, lt=1)
+    """A task is rare while at most this share of a group succeeds; once more do, it is let go."""
+    per_update: int = Field(8, ge=1)
+    """Episodes drawn for an update."""
+    weight: float = Field(0.1, gt=0)
+    """Of their loss, a mean over their tokens, beside the algorithm's."""
+    clip: float = Field(0.2, ge=0)
+    """A token is imitated until it is this much likelier than when it was sampled."""
 
 
 class RlConfig(TrainingConfig):
@@ -227,33 +330,62 @@ class RlConfig(TrainingConfig):
     dense: float = Field(0.0, ge=0)
     """Weight of progress towards the goal, paid to each turn by the expert's count of what is
     left; for algorithms that give turns credit of their own."""
-    horizon: Annotated[list[HorizonConfig], Field(min_length=1)] | None = None
+    horizon: Horizon | None = None
     """Turns of training episodes as updates go by, as in `[{update: 0, max_turns: 6}, …]`."""
+    replay: ReplayConfig | None = None
+    """Unset: an episode is learned from once."""
+    overlap: OverlapConfig | None = None
+    """Unset: sampling and training take turns."""
 
-    def max_turns(self, update: int) -> int | None:
-        """The limit of turns after so many updates, by the schedule; None: there is no schedule."""
-        due = [step.max_turns for step in self.horizon or () if step.update <= update]
-        return due[-1] if due else None
+    @property
+    def max_staleness(self) -> int:
+        """How old a group's weights may be; carry-over alone sets no limit."""
+        return self.overlap.max_staleness if self.overlap is not None else 0
+
+    def _only_part(self) -> PartConfig:
+        return PartConfig(
+            options=self.options,
+            panel=self.panel,
+            difficulties=self.difficulties,
+            max_tasks=self.max_tasks,
+            variants=self.groups.variants,
+            dense=self.dense,
+            horizon=self.horizon,
+        )
+
+    def _of_one_env(self) -> dict[str, tuple[Any, Any]]:
+        return super()._of_one_env() | {
+            "panel": (self.panel, "train"),
+            "difficulties": (self.difficulties, None),
+            "max_tasks": (self.max_tasks, None),
+            "groups.variants": (self.groups.variants, 1),
+            "dense": (self.dense, 0.0),
+            "horizon": (self.horizon, None),
+        }
 
     @model_validator(mode="after")
     def _check_dense(self) -> Self:
-        if self.dense > 0 and not self.algorithm.credits_turns:
-            raise ValueError(
-                f"dense={self.dense:g} pays single turns, and algorithm.name={self.algorithm.name} "
-                "gives all turns of an episode the same credit: take ppo, gigpo or reinforce_pp, "
-                "or leave dense out"
-            )
+        for part in self.parts().values():
+            if part.dense > 0 and not self.algorithm.credits_turns:
+                raise ValueError(
+                    f"dense={part.dense:g} pays single turns, and "
+                    f"algorithm.name={self.algorithm.name} gives all turns of an episode the same "
+                    "credit: take ppo, gigpo or reinforce_pp, or leave dense out"
+                )
         return self
 
     @model_validator(mode="after")
-    def _check_horizon(self) -> Self:
-        if self.horizon is None:
-            return self
-        updates = [step.update for step in self.horizon]
-        if updates[0] != 0 or updates != sorted(set(updates)):
-            raise ValueError("horizon must begin with update 0 and go on with later ones")
-        if self.limits.max_turns is not None:
-            raise ValueError("limits.max_turns and horizon say the same thing: leave one out")
+    def _check_overlap(self) -> Self:
+        if self.overlap is not None and self.groups.carry_over:
+            raise ValueError(
+                "groups.carry_over keeps groups under way without a limit, overlap with one: "
+                "leave one out"
+            )
+        if self.max_staleness > 0 and self.algorithm.mismatch_cap is None:
+            raise ValueError(
+                "overlap learns from older weights' episodes, which algorithm.mismatch_cap weighs: "
+                "give it a number"
+            )
         return self
 
     @model_validator(mode="after")

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from practicum.agents.formats import get_format
-from practicum.config.train import SftConfig
+from practicum.config.train import DemonstrationsConfig, SftConfig
 from practicum.core.env import Environment
 from practicum.core.errors import ConfigError
 from practicum.core.task import Task
 from practicum.data.expert import Slips, expert_episodes
+from practicum.data.recorded import chosen_samples, successes_of
 from practicum.data.samples import conversation_sample
 from practicum.data.tables import Conversation, episode_conversation, read_table
 from practicum.policies.rendering import Renderer
@@ -31,23 +32,39 @@ class Demonstrations:
     """For the training manifest; what a table does not name is not in it."""
 
 
-async def load_demonstrations(
+async def play_demonstrations(
     config: SftConfig, environment: Environment, tasks: Sequence[Task], renderer: Renderer
 ) -> Demonstrations:
-    """Let the expert play the tasks, or read the table; both as ids under the renderer."""
+    """Let the environment's expert play the tasks, as ids under the renderer."""
     wanted = config.demonstrations
-    if wanted.source == "table":
-        assert wanted.path is not None
-        conversations = read_table(Path(wanted.path), wanted.turns)
-    else:
-        slips = None
-        if wanted.slips is not None:
-            slips = Slips(wanted.slips.rate, wanted.slips.script, config.seed)
-        episodes = await expert_episodes(environment, tasks, get_format(config.format), slips=slips)
-        by_id = {task.id: task for task in tasks}
-        conversations = [episode_conversation(e, by_id[e.task_id], wanted.turns) for e in episodes]
-        if slips is not None:
-            conversations = [_without_slips(c, slips) for c in conversations]
+    slips = None
+    if wanted.slips is not None:
+        slips = Slips(wanted.slips.rate, wanted.slips.script, config.seed)
+    episodes = await expert_episodes(environment, tasks, get_format(config.format), slips=slips)
+    by_id = {task.id: task for task in tasks}
+    conversations = [episode_conversation(e, by_id[e.task_id], wanted.turns) for e in episodes]
+    if slips is not None:
+        conversations = [_without_slips(c, slips) for c in conversations]
+    return _rendered(conversations, renderer)
+
+
+def read_demonstrations(wanted: DemonstrationsConfig, renderer: Renderer) -> Demonstrations:
+    """Read the table, as ids under the renderer, or a run's successes with their own ids."""
+    assert wanted.path is not None
+    if wanted.source == "run":
+        episodes, families = successes_of(wanted)
+        samples = [s for e in episodes for s in chosen_samples(e, wanted.turns, renderer)]
+        if not samples:
+            raise ConfigError(f"no answer of the successes of {wanted.path} can be learned from")
+        return Demonstrations(
+            samples,
+            frozenset(e.task_id for e in episodes),
+            frozenset(families[e.task_id] for e in episodes),
+        )
+    return _rendered(read_table(Path(wanted.path), wanted.turns), renderer)
+
+
+def _rendered(conversations: Sequence[Conversation], renderer: Renderer) -> Demonstrations:
     kept = worth_learning(conversations)
     samples = [conversation_sample(renderer, c.messages, c.chosen) for c in kept]
     return Demonstrations(

@@ -55,13 +55,16 @@ class Evaluation:
         await self.environment.aclose()
 
 
-def prepare(config: EvalConfig, policy: Policy | None = None) -> Evaluation:
+def prepare(
+    config: EvalConfig, policy: Policy | None = None, environment: Environment | None = None
+) -> Evaluation:
     """Look everything up; whatever does not exist or does not fit is a `ConfigError`.
 
-    A policy that is there already, such as a model in training, stands for `config.policy`.
+    A policy that is there already, such as a model in training, stands for `config.policy`, and
+    an environment that is open for `config.env`.
     """
     action_format = get_format(config.format)
-    environment = _environment(config)
+    environment = environment or _environment(config)
     panel = _panel(environment, config)
     sampling = Sampling(
         config.sampling.temperature, config.sampling.top_p, config.sampling.max_tokens

@@ -7,7 +7,7 @@ is the loop's business.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -156,6 +156,19 @@ def whitened(values_N: Floats) -> Floats:
         return np.zeros_like(values_N)
     standardised: Floats = (values_N - values_N.mean()) / (deviation + SAME_REWARD)
     return standardised
+
+
+def spread_factors(advantages: Mapping[str, Floats]) -> dict[str, float]:
+    """What to multiply each environment's advantages with, so that all have the same spread.
+
+    The spread is the root mean square over tokens; that of all tokens together is kept, so an
+    environment by itself is left as it is. One without any spread is left alone.
+    """
+    if len(advantages) == 1:
+        return dict.fromkeys(advantages, 1.0)
+    spreads = {part: math.sqrt(float(np.mean(a**2))) for part, a in advantages.items()}
+    whole = math.sqrt(float(np.mean(np.concatenate(list(advantages.values())) ** 2)))
+    return {p: whole / spread if spread > SAME_REWARD else 1.0 for p, spread in spreads.items()}
 
 
 def overlong_penalty(num_tokens: int, *, max_tokens: int, buffer: int, penalty: float) -> float:

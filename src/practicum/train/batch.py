@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from practicum.core.episode import Episode
+from practicum.data.recorded import recorded_sequences
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -103,26 +104,21 @@ class _Family:
 
 def episode_samples(episode: Episode, advantages: Sequence[float]) -> list[Sample]:
     """The sequences of an episode; the sampled tokens of a turn share its advantage."""
-    samples: list[Sample] = []
-    ids: list[int] = []
-    trained: list[_Answer] = []
     rewards = turn_rewards(episode)
-    for number, (turn, advantage) in enumerate(zip(episode.turns, advantages, strict=True)):
-        said = turn.completion
-        if said.prompt_token_ids is None or said.token_ids is None or said.logprobs is None:
-            raise ValueError(
-                f"episode {episode.id} has no token ids and log-probabilities: it was not "
-                "sampled by a policy that can be trained"
-            )
-        prompt = said.prompt_token_ids
-        if ids and list(prompt[: len(ids)]) != ids:
-            samples.append(_sample(episode.id, ids, trained))
-            ids, trained = [], []
-        ids.extend(prompt[len(ids) :])
-        trained.append(_Answer(number, len(ids), said.logprobs, advantage, rewards[number]))
-        ids.extend(said.token_ids)
-    if trained:
-        samples.append(_sample(episode.id, ids, trained))
+    assert len(advantages) == len(episode.turns)
+    samples = [
+        _sample(
+            episode.id,
+            ids,
+            [
+                _Answer(
+                    n, start, episode.turns[n].completion.logprobs or (), advantages[n], rewards[n]
+                )
+                for n, start, _ in answers
+            ],
+        )
+        for ids, answers in recorded_sequences(episode)
+    ]
     check_sampled_ids(episode, samples)
     return samples
 
@@ -184,6 +180,8 @@ def pack_samples(
 
 def split_samples(samples: Sequence[Sample], parts: int, seed: int) -> list[list[Sample]]:
     """Shuffle and split into parts of about equal size; none is empty."""
+    if not samples:
+        return []
     order = np.random.default_rng(seed).permutation(len(samples))
     chunks = np.array_split(order, min(parts, len(samples)))
     return [[samples[i] for i in chunk] for chunk in chunks]

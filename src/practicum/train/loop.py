@@ -5,28 +5,40 @@ Evaluation, display and files come in as functions: the loop knows neither.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import torch
+
 from practicum.config.train import RlConfig
 from practicum.core.episode import Episode
 from practicum.core.errors import EnvError
-from practicum.core.task import Task
 from practicum.policies.local.policy import HfPolicy
-from practicum.rollout.play import Table
 from practicum.train.algorithms import make_algorithm
-from practicum.train.collect import Collected, Collector, OpenGroup, TaskCursor
+from practicum.train.collect import Collected, Collector
+from practicum.train.describe import (
+    Estimate,
+    Times,
+    describe,
+    describe_parts,
+    describe_speed,
+    describe_staleness,
+    mean_rewards,
+    staleness,
+)
+from practicum.train.mixture import Mixture, OpenGroup
+from practicum.train.replay import ReplayStore
 from practicum.train.trainer import LocalTrainer, Metrics
 from practicum.train.update import update_policy
 
 Evaluate = Callable[[int], Awaitable[Mapping[str, float]]]
 """Evaluates the policy after so many updates; gives `eval/...` metrics."""
-Estimate = Callable[[Sequence[tuple[int, int]]], Mapping[str, float]]
-"""From (successes, samples) of tasks to the success rate: `mean`, `low` and `high`."""
 
 
 @dataclass
@@ -34,20 +46,24 @@ class Progress:
     """Where training stands; all that a checkpoint must remember beside the weights."""
 
     update: int = 0
-    cursor: int = 0
     train_s: float = 0.0
     """Time spent in updates, evaluations aside."""
+    mixture: dict[str, Any] = field(default_factory=dict)
+    """Which group comes next, as `Mixture.to_json` writes it; empty at the start."""
     open_groups: list[OpenGroup] = field(default_factory=list)
     """Under way when the checkpoint was written: their missing members are played first."""
+    replay: list[Episode] = field(default_factory=list)
+    """Kept to be learned from again."""
 
     def to_json(self) -> dict[str, Any]:
         """What a checkpoint writes down."""
         groups = [group.to_json() for group in self.open_groups]
         return {
             "update": self.update,
-            "cursor": self.cursor,
             "train_s": self.train_s,
+            "mixture": self.mixture,
             "open_groups": groups,
+            "replay": [episode.id for episode in self.replay],
         }
 
 
@@ -66,8 +82,7 @@ class Journal:
 
 async def train_online(
     config: RlConfig,
-    table: Table,
-    tasks: Sequence[Task],
+    mixture: Mixture,
     policy: HfPolicy,
     trainer: LocalTrainer,
     evaluate: Evaluate | None,
@@ -80,11 +95,16 @@ async def train_online(
     `reference` is the network training began with, for `algorithm.kl`.
     """
     algorithm = make_algorithm(config.algorithm)
-    cursor = TaskCursor(tasks, config.seed, progress.cursor)
-    collector = Collector(table, cursor, config.groups, algorithm, journal.record)
-    _set_horizon(collector, config, progress.update)
+    if progress.mixture:
+        mixture.take_up(progress.mixture)
+    slots = config.sampler.slots
+    bound = config.max_staleness
+    collector = Collector(mixture, slots, config.groups, algorithm, journal.record, bound)
+    collector.version = progress.update
+    mixture.set_horizon(progress.update)
     for group in progress.open_groups:
         collector.start(group)
+    store = ReplayStore(config.replay, progress.replay) if config.replay else None
     policy.version = progress.update
     policy.engine.take_stats()
     path: Path | None = None
@@ -97,33 +117,52 @@ async def train_online(
     try:
         while not is_last():
             began = perf_counter()
-            _set_horizon(collector, config, progress.update)
+            mixture.set_horizon(progress.update)
+            shares = mixture.shares()
             policy.engine.resume(weights_changed=True)
             collected = await collector.collect()
-            await policy.engine.pause()
+            if bound == 0:
+                await policy.engine.pause()
             played = perf_counter()
             _stop_if_all_broke(collected, journal, progress)
+            aged = staleness(collected, progress.update)
+            assert bound == 0 or max(aged, default=0) <= bound, f"{max(aged)} updates old"
             learnt: Metrics = {}
-            if collected.teaching:
-                learnt = update_policy(
+            replayed = store.draw(config.seed, progress.update) if store else []
+            if collected.teaching or replayed:
+                update = partial(
+                    update_policy,
                     trainer,
                     collected.teaching,
                     algorithm,
                     update=progress.update,
                     seed=config.seed,
                     reference=reference,
+                    is_normalised=config.mixture is not None and config.mixture.normalise,
+                    replay=config.replay,
+                    replayed=replayed,
+                )
+                learnt = (
+                    update() if bound == 0 else await _beside_sampling(update, trainer.model.device)
                 )
             trained = perf_counter()
+            if bound > 0:
+                await policy.engine.pause()
+            trainer.publish(policy.model)
+            published = perf_counter()
             progress.update += 1
-            progress.cursor = cursor.position
-            progress.train_s += trained - began
+            progress.train_s += published - began
+            learnt |= _remember(collected, mixture, store, progress)
             progress.open_groups = collector.open_groups
-            policy.version = progress.update
+            policy.version = collector.version = progress.update
+            times = Times(played - began, trained - played, published - trained, bound > 0)
             metrics = {
                 "update": progress.update,
                 **describe(collected, journal.estimate),
+                **describe_parts(collected, journal.estimate, shares),
                 **learnt,
-                **_speed(policy, learnt, played - began, trained - played),
+                **(describe_staleness(aged) if bound or config.groups.carry_over else {}),
+                **describe_speed(policy, learnt, times),
                 "time/elapsed_s": progress.train_s,
             }
             every = config.evaluate.every if config.evaluate is not None else None
@@ -142,83 +181,54 @@ async def train_online(
     return path or journal.save(progress)
 
 
-def _set_horizon(collector: Collector, config: RlConfig, update: int) -> None:
-    max_turns = config.max_turns(update)
-    if max_turns is not None:
-        collector.limit_turns(max_turns)
+def _remember(
+    collected: Collected, mixture: Mixture, store: ReplayStore | None, progress: Progress
+) -> Metrics:
+    """Take note of what decides later updates."""
+    for name in mixture.parts:
+        mixture.observe(name, mean_rewards(collected.of(name)))
+    progress.mixture = mixture.to_json()
+    if store is None:
+        return {}
+    store.observe(collected.groups)
+    progress.replay = list(store.episodes)
+    return {"replay/kept": len(progress.replay)}
 
 
 def _stop_if_all_broke(collected: Collected, journal: Journal, progress: Progress) -> None:
-    """Going on without a single judged episode would spend the run's updates on nothing."""
-    episodes = collected.episodes
-    if not episodes or not all(e.is_broken for e in episodes):
-        return
-    journal.save(progress)
-    kinds = Counter(e.error.kind for e in episodes if e.error is not None)
-    first = next(e.error for e in episodes if e.error is not None)
-    raise EnvError(
-        f"all {len(episodes)} episodes of update {progress.update + 1} broke "
-        f"({', '.join(f'{kind} {count}' for kind, count in kinds.items())}), first: "
-        f"{first.message}; mend that and go on with --resume"
-    )
+    """Going on without a judged episode of a world would spend the run's updates on nothing."""
+    for part in sorted({group.part for group in collected.groups}):
+        episodes = collected.of(part).episodes
+        if not all(e.is_broken for e in episodes):
+            continue
+        journal.save(progress)
+        kinds = Counter(e.error.kind for e in episodes if e.error is not None)
+        first = next(e.error for e in episodes if e.error is not None)
+        raise EnvError(
+            f"all {len(episodes)} {part} episodes of update {progress.update + 1} broke "
+            f"({', '.join(f'{kind} {count}' for kind, count in kinds.items())}), first: "
+            f"{first.message}; mend that and go on with --resume"
+        )
 
 
-def describe(collected: Collected, estimate: Estimate) -> Metrics:
-    """What the episodes of an update were like."""
-    episodes = collected.episodes
-    judged = [e for e in episodes if e.reward is not None]
-    kinds = Counter(g.kind for g in collected.groups)
-    metrics: dict[str, Any] = {
-        "episode/count": len(episodes),
-        "episode/judged": len(judged),
-        "group/count": len(collected.groups),
-        "group/informative": kinds["informative"],
-        "group/all_success": kinds["all-success"],
-        "group/all_failure": kinds["all-failure"] + kinds["equal"],
-        "group/dropped": kinds["too-few"],
-        "error/total": sum(e.is_broken for e in episodes),
-    }
-    if judged:
-        num_turns = sum(len(e.turns) for e in judged)
-        metrics |= {
-            "reward/mean": sum(e.reward.value for e in judged if e.reward) / len(judged),
-            **_success(collected, estimate),
-            "episode/num_turns": num_turns / len(judged),
-            "episode/invalid_rate": sum(t.is_invalid for e in judged for t in e.turns)
-            / max(1, num_turns),
-        }
-    stops = Counter(str(e.stop) for e in judged)
-    errors = Counter(e.error.kind for e in episodes if e.error is not None)
-    if any(e.reward.dense for e in judged if e.reward):
-        paid = [sum(e.reward.dense) for e in judged if e.reward]
-        metrics["reward/dense"] = sum(paid) / len(paid)
-    metrics |= {f"stop/{name}": count for name, count in sorted(stops.items())}
-    metrics |= {f"error/{name}": count for name, count in sorted(errors.items())}
-    return metrics
+async def _beside_sampling(update: Callable[[], Metrics], device: torch.device) -> Metrics:
+    """Train in a thread, on a GPU also in a stream of its own, while the event loop samples."""
+    if device.type != "cuda":
+        return await asyncio.to_thread(update)
+
+    def run() -> Metrics:
+        stream = _training_stream(device)
+        # The sampler's copy of the weights is made in the default stream.
+        stream.wait_stream(torch.cuda.default_stream(device))
+        with torch.cuda.stream(stream):
+            learnt = update()
+        stream.synchronize()
+        return learnt
+
+    return await asyncio.to_thread(run)
 
 
-def _success(collected: Collected, estimate: Estimate) -> Metrics:
-    """The success rate with its interval: tasks are the unit of chance, not episodes."""
-    groups = [g.group for g in collected.groups if g.group.judged]
-    tallies = [(sum(e.is_success for e in g.judged), len(g.judged)) for g in groups]
-    return {f"success/{name}": value for name, value in estimate(tallies).items()}
-
-
-def _speed(policy: HfPolicy, learnt: Metrics, rollout_s: float, training_s: float) -> Metrics:
-    stats = policy.engine.take_stats()
-    slots = policy.engine.options.num_slots
-    computed = learnt.get("tokens/computed", 0.0)
-    return {
-        "tokens/sampled": stats.sampled_tokens,
-        "tokens/prompt": stats.prompt_tokens,
-        "tokens/copied": stats.copied_tokens,
-        "tokens/sampled_per_s": stats.sampled_tokens / rollout_s,
-        "tokens/trained_per_s": computed / training_s,
-        "slots/busy": stats.busy_slots / max(1, stats.steps * slots),
-        "time/sampling_s": stats.time_s,
-        "time/environment_s": max(0.0, rollout_s - stats.time_s),
-        "time/training_s": training_s,
-        "time/sync_s": 0.0,
-        "time/idle_s": 0.0,
-        "time/total_s": rollout_s + training_s,
-    }
+@cache
+def _training_stream(device: torch.device) -> torch.cuda.Stream:
+    """One for all updates: memory that a stream gave back is kept for that stream."""
+    return torch.cuda.Stream(device)

@@ -128,6 +128,16 @@ def sft_loss(logprobs_N: Tensor) -> Tensor:
     return -logprobs_N
 
 
+def imitation_loss(logprobs_N: Tensor, recorded_logprobs_N: Tensor, clip: float) -> Tensor:
+    """Cross-entropy of tokens until they are `1 + clip` times as likely as when sampled, then 0.
+
+    Oh et al. 2018 imitate what did better than expected. Here the recorded probability says
+    when it is enough, so that a few episodes shown again and again are not learned by heart.
+    """
+    ratio_N = _ratio(logprobs_N.detach(), recorded_logprobs_N)
+    return torch.where(ratio_N < 1 + clip, -logprobs_N, torch.zeros_like(logprobs_N))
+
+
 def token_mean(loss_N: Tensor, num_tokens: float, is_trained_N: Tensor | None = None) -> Tensor:
     """Sum of the trained tokens' losses over the number of trained tokens of the update.
 

@@ -13,10 +13,10 @@ from torch import Tensor
 from practicum.config.train import SftConfig
 from practicum.core.canonical import stable_seed
 from practicum.core.errors import ConfigError
-from practicum.train.batch import Sample
+from practicum.train.batch import Pack, Sample
 from practicum.train.loop import Evaluate, Journal, Progress
 from practicum.train.losses import sft_loss
-from practicum.train.trainer import LocalTrainer, Scored
+from practicum.train.trainer import LocalTrainer, Metrics, Scored
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,8 @@ async def train_supervised(
         began = perf_counter()
         batch = _batch(config, samples, progress.update)
         packs = trainer.pack(batch)
-        learnt = trainer.step(packs, _objective, update=progress.update)
+        trainer.team.send((packs, progress.update))
+        learnt = learn_batch(trainer, packs, progress.update)
         taken_s = perf_counter() - began
         progress.update += 1
         progress.train_s += taken_s
@@ -87,6 +88,11 @@ async def train_supervised(
         if progress.update % config.checkpoints.every == 0 or progress.update == total:
             path = journal.save(progress)
     return path or journal.save(progress)
+
+
+def learn_batch(trainer: LocalTrainer, packs: Sequence[Pack], update: int) -> Metrics:
+    """One update on packed conversations."""
+    return trainer.step(packs, _objective, update=update)
 
 
 def _objective(scored: Scored) -> tuple[Tensor, dict[str, Tensor]]:

@@ -1,7 +1,8 @@
 """The trainer: owns the optimiser, turns packed batches into newer weights of a local model.
 
 The module it trains is the module the sampler samples from, so publishing weights costs
-nothing. In bfloat16 the optimiser keeps float32 masters and the module gets a rounded copy.
+nothing; only where both work at once the sampler has a copy. In bfloat16 the optimiser keeps
+float32 masters and the module gets a rounded copy.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ from practicum.policies.local.stepper import hidden_states, lean_hidden_states, 
 from practicum.policies.local.weights import LocalModel
 from practicum.train.batch import Pack, Sample, pack_samples
 from practicum.train.losses import logprobs_and_entropy
+from practicum.train.team import ALONE, Team
 
 HEAD_TOKENS = 4096
 """Trained tokens whose logits exist at once."""
@@ -53,6 +55,18 @@ class Scored:
         return self.fixed_N.get("start", self.logprobs_N.detach())
 
 
+class Known(NamedTuple):
+    """What the model said about trained tokens before the first step."""
+
+    logprobs_N: Tensor
+    values_N: Tensor | None
+
+    def to(self, device: str | torch.device) -> Known:
+        """The same on a device."""
+        values_N = self.values_N
+        return Known(self.logprobs_N.to(device), None if values_N is None else values_N.to(device))
+
+
 Objective = Callable[[Scored], tuple[Tensor, dict[str, Tensor]]]
 """Loss per token, and further values per token to report the mean of."""
 
@@ -71,9 +85,11 @@ class LocalTrainer:
         compile_model: bool = False,
         temperature: float = 1.0,
         value_learning_rate: float | None = None,
+        team: Team = ALONE,
     ) -> None:
         """With a `value_learning_rate`, a value head is trained on top of the model."""
         self.model = model
+        self.team = team
         self.num_steps = 0
         """Optimiser steps so far."""
         self._config = optimizer
@@ -116,6 +132,8 @@ class LocalTrainer:
             weight_decay=optimizer.weight_decay,
             fused=True,
         )
+        # New adapters are drawn at random, by each process for itself.
+        team.agree([*model.network.parameters(), *(self._masters if self._has_masters else ())])
 
     def pack(self, samples: Sequence[Sample]) -> list[Pack]:
         """Lay samples into micro-batches."""
@@ -133,12 +151,25 @@ class LocalTrainer:
         normaliser: float | None = None,
     ) -> Metrics:
         """One optimiser step over all packs; the loss is a mean over tokens or divided as told."""
+        metrics = self.gather(packs, objective, fixed=fixed, normaliser=normaliser)
+        return metrics | self.apply(update)
+
+    def gather(
+        self,
+        packs: Sequence[Pack],
+        objective: Objective,
+        *,
+        fixed: Sequence[dict[str, Tensor]] | None = None,
+        normaliser: float | None = None,
+    ) -> Metrics:
+        """Add the gradient of all packs to what the next `apply` will use."""
         num_tokens = sum(len(pack.targets_N) for pack in packs)
         divisor = normaliser or num_tokens
         totals: dict[str, Tensor] = {}
         # transformers checkpoints activations in train mode only.
         self.model.network.train(self._checkpoints)
-        for index, pack in enumerate(packs):
+        for index in self.team.own(len(packs)):
+            pack = packs[index]
             with plain_products(self.model.dtype):
                 scored = self._score(pack, {} if fixed is None else fixed[index])
                 loss_N, reported = objective(scored)
@@ -154,6 +185,21 @@ class LocalTrainer:
                 else:
                     totals[name] = totals.get(name, torch.zeros_like(loss)) + value_N.sum()
         self.model.network.eval()
+        values = torch.stack(list(totals.values())).tolist() if totals else []
+        told = self.team.gather(dict(zip(totals, values, strict=True)))
+        metrics = {}
+        for name in next(row for row in told if row):
+            found = [row[name] for row in told if row]
+            if name.endswith("max"):
+                metrics[name] = max(found)
+            else:
+                metrics[name] = sum(found) / (divisor if name == "loss" else num_tokens)
+        return metrics
+
+    def apply(self, update: int) -> Metrics:
+        """Move the weights by the gradient that was gathered."""
+        head = [] if self._value_head is None else list(self._value_head.parameters())
+        self.team.add_gradients([*self._masters, *head])
         norm = torch.nn.utils.clip_grad_norm_(self._masters, self._config.max_grad_norm)
         if self._value_head is not None:
             # By itself: an untrained head has gradients that would drown the model's.
@@ -169,21 +215,29 @@ class LocalTrainer:
             with torch.no_grad():
                 torch._foreach_copy_(self._params, self._masters)
         self.num_steps += 1
-        names = list(totals)
-        values = torch.stack([totals[n] for n in names] + [norm.float()]).tolist()
-        metrics = {
-            name: value
-            if name.endswith("max")
-            else value / (divisor if name == "loss" else num_tokens)
-            for name, value in zip(names, values, strict=False)
-        }
-        return {**metrics, "grad_norm": values[-1], "lr": rate}
+        return {"grad_norm": float(norm), "lr": rate}
 
     @torch.no_grad()
-    def look(self, packs: Sequence[Pack], network: Any = None) -> list[Scored]:
+    def look(self, packs: Sequence[Pack], network: Any = None) -> list[Known]:
         """What the model says about the trained tokens, without a gradient."""
+        own: dict[int, Known] = {}
         with plain_products(self.model.dtype):
-            return [self._score(pack, {}, network) for pack in packs]
+            for index in self.team.own(len(packs)):
+                scored = self._score(packs[index], {}, network)
+                own[index] = Known(scored.logprobs_N, scored.values_N)
+        if self.team.size == 1:
+            return list(own.values())
+        device = self.model.device
+        told = self.team.gather({index: known.to("cpu") for index, known in own.items()})
+        known = {index: one.to(device) for row in told for index, one in row.items()}
+        return [known[index] for index in range(len(packs))]
+
+    @torch.no_grad()
+    def publish(self, sampler: LocalModel) -> None:
+        """Give the sampler the weights as they are; nothing to do where it has the same module."""
+        if sampler.network is not self.model.network:
+            theirs, ours = sampler.network.parameters(), self.model.network.parameters()
+            torch._foreach_copy_(list(theirs), list(ours))
 
     def learning_rate(self, update: int) -> float:
         """The rate of an update, counted from 0."""

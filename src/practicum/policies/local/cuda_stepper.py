@@ -173,7 +173,8 @@ class _Program:
                     compute()
             torch.cuda.current_stream().wait_stream(side)
             self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph):
+            # Another thread may be training meanwhile: what it allocates is no error of ours.
+            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
                 self._out = compute()
 
     def run(self, rows: Rows) -> tuple[Tensor, Any, int]:

@@ -10,6 +10,7 @@ is not float32, or carries adapters, is left to transformers.
 from __future__ import annotations
 
 import platform
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -173,6 +174,18 @@ def _scalar(value: float) -> Tensor:
     return torch.tensor(value, dtype=torch.float32)
 
 
+@dataclass
+class _Switch:
+    """Who wants oneDNN out; the lock is for training in one thread while another samples."""
+
+    lock: threading.Lock
+    users: int = 0
+    was_on: bool = True
+
+
+_switch = _Switch(threading.Lock())
+
+
 @contextmanager
 def plain_products(dtype: torch.dtype) -> Iterator[None]:
     """Keep oneDNN out of products of float32 matrices on ARM processors.
@@ -181,13 +194,22 @@ def plain_products(dtype: torch.dtype) -> Iterator[None]:
     OpenBLAS multiplies in 0.05 ms while one of the matrices has few rows, as in sampling.
     """
     onednn: Any = torch.backends.mkldnn
-    before = onednn.enabled
     is_slow = dtype == torch.float32 and platform.machine() in ("aarch64", "arm64")
-    onednn.enabled = before and not is_slow
+    if not is_slow:
+        yield
+        return
+    # The switch is the process's: the first to come turns it off, the last to go back on.
+    with _switch.lock:
+        if _switch.users == 0:
+            _switch.was_on, onednn.enabled = onednn.enabled, False
+        _switch.users += 1
     try:
         yield
     finally:
-        onednn.enabled = before
+        with _switch.lock:
+            _switch.users -= 1
+            if _switch.users == 0:
+                onednn.enabled = _switch.was_on
 
 
 def _is_known(network: Any) -> bool:

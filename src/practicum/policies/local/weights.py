@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,11 @@ class LocalModel:
         """Of the weights that compute."""
         dtype: torch.dtype = next(self.network.parameters()).dtype
         return dtype
+
+    def copy(self) -> LocalModel:
+        """The same model with weights of its own, for sampling alone."""
+        network = deepcopy(self.network).requires_grad_(False)
+        return LocalModel(network, self.tokenizer, self.device)
 
 
 def load_model(path: str | Path, *, device: str = "auto", dtype: str = "auto") -> LocalModel:
@@ -92,8 +98,6 @@ def save_model(model: LocalModel, folder: Path) -> None:
     """Write a folder that transformers loads; adapters are merged into a copy."""
     network = model.network
     if hasattr(network, "merge_and_unload"):
-        from copy import deepcopy
-
         network = deepcopy(network).merge_and_unload()
     network.save_pretrained(folder)
     model.tokenizer.save_pretrained(folder)

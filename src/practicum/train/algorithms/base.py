@@ -40,6 +40,8 @@ class JudgedGroup:
     """As the algorithm sees them; None for an episode that has no say."""
     kind: GroupKind
     teaches: bool
+    part: str = ""
+    """Which environment of the training it is of, by name."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,12 @@ class Algorithm(Generic[Config]):
         return self.with_kl(loss_N, scored, old_N, self.report(scored, old_N))
 
     def old_policy(self, scored: Scored) -> tuple[Tensor, Tensor | None]:
-        """What ratios are taken against, and weights for what the sampler computed otherwise."""
+        """What ratios are taken against, and weights for what the sampler computed otherwise.
+
+        The clip is around the weights this update begins with; how much likelier those make a
+        token than the weights that sampled it, perhaps some updates ago, is a weight on its
+        loss: decoupled clipping, as AReaL has it (Fu et al. 2025).
+        """
         start_N = scored.before()
         if self.config.mismatch_cap is None:
             return scored.recorded_N, None
