@@ -12,7 +12,6 @@ from practicum.core.env import Decision
 from practicum.core.episode import FormatErrorKind
 from practicum.core.message import Action
 
-
 _KEYS = {"thought", "function_name", "arguments"}
 
 

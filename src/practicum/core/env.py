@@ -19,6 +19,9 @@ from practicum.core.task import Panel, Task
 
 _NOTHING: Mapping[str, Any] = {}
 
+PROGRESS = "progress"
+"""The key in `StepResult.info` for the share of the way that is done, between 0 and 1."""
+
 
 class StepResult(NamedTuple):
     """The world's answer to one action. It reports; it does not judge.
