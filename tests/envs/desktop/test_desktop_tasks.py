@@ -34,8 +34,11 @@ HELLO: dict[str, Any] = {
     "instruction": "Type hello and press enter.",
     "apps": ["editor"],
     "checks": [TYPED],
-    "oracle": [{"act": 'click [text ""]', "when": 'window "Editor"'}]
-    + [{"act": "type hello"}, {"act": "key enter"}],
+    "oracle": [
+        {"act": 'click [text ""]', "when": 'window "Editor"'},
+        {"act": "type hello"},
+        {"act": "key enter"},
+    ],
     "negative": [{"act": "type Hello"}, {"act": "key enter"}],
     "milestones": [
         {"name": "field", "check": {"kind": "accessibility", "text": {"contains": "h"}}},

@@ -19,6 +19,8 @@ from practicum.envs.desktop import checks, spec
 from practicum.envs.desktop.actions import Ended
 from practicum.envs.desktop.judge import ScreenJudge
 from practicum.envs.desktop.milestones import Milestones
+from practicum.envs.desktop.osworld.files import OSWORLD, read_osworld_file
+from practicum.envs.desktop.osworld.job import OsworldJob, Reach
 from practicum.envs.desktop.setup import set_up
 from practicum.envs.desktop.verdict import Grade
 from practicum.envs.panels import PanelFolder
@@ -58,16 +60,35 @@ class Tools:
 
     judge: ScreenJudge | None = None
     osworld_python: Path | None = None
+    """The interpreter that has `desktop-env`."""
+    reach: Reach | None = None
+    """How OSWorld's evaluators get at a computer."""
 
     def require_for(self, task: Task) -> None:
         """Raise `ConfigError` if a task cannot be judged with these."""
-        if task.data["format"] == spec.OURS and self.judge is None:
+        if task.data["format"] == OSWORLD:
+            self._osworld(task)
+        elif task.data["format"] == spec.OURS and self.judge is None:
             own = spec.TaskSpec.of(task)
             asked = [*own.checks, *(milestone.check for milestone in own.milestones)]
             if any(isinstance(check, spec.ScreenshotCheck) for check in asked):
                 raise ConfigError(
                     f"{task.id} has a screenshot check: give the option judge=MODEL@BASE_URL"
                 )
+
+    def osworld_job(self, task: Task) -> OsworldJob:
+        """Make the job of an OSWorld task."""
+        return OsworldJob(task, *self._osworld(task))
+
+    def _osworld(self, task: Task) -> tuple[Path, Reach]:
+        if self.osworld_python is None or self.reach is None:
+            raise ConfigError(
+                f"{task.id} is judged by OSWorld's own evaluators: give the option "
+                "osworld_python=PATH, an interpreter with desktop-env installed"
+            )
+        if not self.osworld_python.exists():
+            raise ConfigError(f"osworld_python={self.osworld_python} does not exist")
+        return self.osworld_python, self.reach
 
     async def aclose(self) -> None:
         """Close the judge's connections."""
@@ -114,7 +135,9 @@ def make_job(task: Task, tools: Tools) -> Job:
     kind = task.data.get("format")
     if kind == spec.OURS:
         return OwnJob(task, tools)
-    raise unknown_name(f"format of {task.id}", str(kind), [spec.OURS])
+    if kind == OSWORLD:
+        return tools.osworld_job(task)
+    raise unknown_name(f"format of {task.id}", str(kind), [spec.OURS, OSWORLD])
 
 
 class Panels:
@@ -157,5 +180,5 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 def _read_file(path: Path) -> list[Task]:
     if path.suffix == ".json":
-        raise ConfigError(f"{path}: no JSON tasks yet")
+        return [read_osworld_file(path)]
     return spec.read_task_file(path)
