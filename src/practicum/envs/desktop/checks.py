@@ -105,6 +105,11 @@ def _is_like(node: Node, check: spec.AccessibilityCheck) -> bool:
     )
 
 
+async def _window(check: spec.WindowCheck, evidence: Evidence) -> bool:
+    windows = await evidence.computer.windows()
+    return any(fits(check.title, window.title) for window in windows) == check.exists
+
+
 async def _screenshot(check: spec.ScreenshotCheck, evidence: Evidence) -> bool:
     if evidence.judge is None:
         raise RewardError(
@@ -138,6 +143,7 @@ _EVALUATE: dict[type, Callable[[Any, Evidence], Awaitable[bool]]] = {
     spec.CommandCheck: _command,
     spec.PythonCheck: _python,
     spec.AccessibilityCheck: _accessibility,
+    spec.WindowCheck: _window,
     spec.ScreenshotCheck: _screenshot,
     spec.AnswerCheck: _answer,
     spec.InfeasibleCheck: _infeasible,

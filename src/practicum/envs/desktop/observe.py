@@ -163,4 +163,6 @@ async def observe(computer: Computer, view: View, space: Space, head: str) -> Ob
         return Observation(head, images)
     tree = await computer.accessibility()
     seen = describe_tree(tree, await computer.windows(), space, computer.screen)
+    # The home folder's real place is another in every episode and of no use to anyone.
+    seen = seen.replace(str(computer.home), "~")
     return Observation(f"{head}\n\n{seen}", images)

@@ -11,16 +11,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from practicum.core.errors import EnvError, EpisodeError
+from practicum.desktops.apps import get_app
 from practicum.desktops.computer import Computer
 from practicum.envs.desktop import spec
 from practicum.envs.desktop.actions import Performed, RefusedError, read_action
-from practicum.envs.desktop.apps import app_command
 from practicum.envs.desktop.observe import elements
 from practicum.envs.desktop.targets import read_target
 from practicum.envs.desktop.verdict import SETUP
 
 POLL_S = 0.1
-SERVER_READY_S = 20.0
 
 
 async def set_up(task: spec.TaskSpec, computer: Computer) -> None:
@@ -54,7 +53,9 @@ async def _launch(step: spec.LaunchStep, computer: Computer) -> None:
         command = step.command
     else:
         assert step.app is not None
-        command = app_command(step.app, step.arguments, computer)
+        home = str(computer.home)
+        files = [a.replace("~", home, 1) if a.startswith("~") else a for a in step.arguments]
+        command = get_app(step.app).argv(*(a.replace("file://~", f"file://{home}") for a in files))
     await computer.launch(command)
     await wait_for_window(computer, step.window, step.timeout_s)
     if step.shows is not None:
@@ -99,19 +100,6 @@ async def _clipboard(step: spec.ClipboardStep, computer: Computer) -> None:
     await computer.set_clipboard(step.text)
 
 
-async def _serve(step: spec.ServeStep, computer: Computer) -> None:
-    folder = str(computer.home / step.folder.removeprefix("~/"))
-    server = ["python3", "-m", "http.server", str(step.port), "--bind", "127.0.0.1"]
-    await computer.launch([*server, "--directory", folder])
-    probe = f"import socket; socket.create_connection(('127.0.0.1', {step.port}), 1)"
-
-    async def answers() -> bool:
-        result = await computer.run(["python3", "-c", probe], timeout_s=10)
-        return result.exit_code == 0
-
-    await wait_until(answers, SERVER_READY_S, f"nothing serves port {step.port}")
-
-
 async def _act(step: spec.ActStep, computer: Computer) -> None:
     meaning = read_action(step.action, "pixels", computer.screen)
     if not isinstance(meaning, Performed):
@@ -125,6 +113,5 @@ _DO: dict[type, Callable[[Any, Computer], Awaitable[None]]] = {
     spec.RunStep: _run,
     spec.LaunchStep: _launch,
     spec.ClipboardStep: _clipboard,
-    spec.ServeStep: _serve,
     spec.ActStep: _act,
 }

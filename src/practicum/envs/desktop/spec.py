@@ -20,7 +20,7 @@ ENV_ID = "desktop"
 OURS = "practicum"
 """The value of a task's `format` key."""
 
-App = Literal["terminal", "editor", "files", "browser", "spreadsheet"]
+App = Literal["terminal", "editor", "files", "browser", "calc"]
 
 
 class TextMatch(StrictConfig):
@@ -87,14 +87,6 @@ class ClipboardStep(StrictConfig):
     text: str
 
 
-class ServeStep(StrictConfig):
-    """Serve a folder to the browser at `http://localhost:PORT/`."""
-
-    do: Literal["serve"]
-    folder: str
-    port: int = Field(8000, ge=1024, le=65535)
-
-
 class ActStep(StrictConfig):
     """Do something with pointer and keyboard, in the words of the agent's actions."""
 
@@ -103,7 +95,7 @@ class ActStep(StrictConfig):
 
 
 SetupStep = Annotated[
-    WriteStep | RunStep | LaunchStep | ClipboardStep | ServeStep | ActStep,
+    WriteStep | RunStep | LaunchStep | ClipboardStep | ActStep,
     Field(discriminator="do"),
 ]
 
@@ -157,6 +149,14 @@ class AccessibilityCheck(StrictConfig):
     exists: bool = True
 
 
+class WindowCheck(StrictConfig):
+    """A window with a title is there."""
+
+    kind: Literal["window"]
+    title: TextMatch
+    exists: bool = True
+
+
 class ScreenshotCheck(StrictConfig):
     """A vision-language model says yes or no to a question about the screen."""
 
@@ -182,6 +182,7 @@ Check = Annotated[
     | CommandCheck
     | PythonCheck
     | AccessibilityCheck
+    | WindowCheck
     | ScreenshotCheck
     | AnswerCheck
     | InfeasibleCheck,
