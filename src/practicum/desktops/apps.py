@@ -30,7 +30,7 @@ class App:
 
 TERMINAL = App(
     "terminal",
-    # Unlike xterm, it says over the accessibility bus what it shows.
+    # Unlike xterm, it tells over the accessibility bus what it shows.
     ("xfce4-terminal", "--disable-server", "--title", "Terminal"),
     "Xfce4-terminal",
     ("xfce4-terminal",),

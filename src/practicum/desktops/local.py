@@ -15,6 +15,7 @@ import numpy as np
 from practicum.core.errors import MachineError
 from practicum.core.message import Image
 from practicum.desktops import frames, keys
+from practicum.desktops.atspi import Accessibility
 from practicum.desktops.computer import (
     CommandResult,
     Input,
@@ -94,12 +95,14 @@ class LocalComputer:
         x: XClient,
         x_thread: XThread,
         framebuffer: Framebuffer,
+        accessibility: Accessibility,
     ) -> None:
         self._processes = processes
         self._around = surroundings
         self._x = x
         self._thread = x_thread
         self._framebuffer = framebuffer
+        self._accessibility = accessibility
 
     @property
     def screen(self) -> Screen:
@@ -213,7 +216,7 @@ class LocalComputer:
 
     async def accessibility(self) -> Node:
         """The tree of what applications show, a `desktop frame` on top."""
-        raise MachineError("no accessibility yet", kind="unsupported")
+        return await self._accessibility.tree()
 
     async def run(
         self,

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from practicum.core.errors import MachineError
+from practicum.desktops.atspi import Accessibility
 from practicum.desktops.computer import Computer, Screen
 from practicum.desktops.frames import Framebuffer
 from practicum.desktops.local import LocalComputer, Surroundings, XThread
@@ -70,6 +71,7 @@ class _Running:
     x: XClient
     thread: XThread
     framebuffer: Framebuffer
+    accessibility: Accessibility
     computer: LocalComputer
 
 
@@ -145,6 +147,7 @@ class XvfbMachine:
         running, self._running = self._running, None
         if running is None:
             return
+        await running.accessibility.close()
         await _take_down(running.processes, running.user)
         running.thread.close(running.x.close, running.framebuffer.close)
 
@@ -199,9 +202,15 @@ async def _bring_up(options: DesktopOptions, undo: contextlib.AsyncExitStack) ->
     undo.callback(framebuffer.close)
     await thread.call(x.await_window_manager)
     await bus
+    accessibility = Accessibility(env["DBUS_SESSION_BUS_ADDRESS"], options.screen)
+    undo.push_async_callback(accessibility.close)
+    accessibility.begin()
     around = Surroundings(PurePosixPath(home), env)
-    computer = LocalComputer(processes, around, x, thread, framebuffer)
-    return _Running(processes, user, folder, display, server, x, thread, framebuffer, computer)
+    computer = LocalComputer(processes, around, x, thread, framebuffer, accessibility)
+    return _Running(
+        *(processes, user, folder, display, server),
+        *(x, thread, framebuffer, accessibility, computer),
+    )
 
 
 async def _drop(task: asyncio.Task[None]) -> None:

@@ -121,7 +121,7 @@ def _save_as(rng: random.Random) -> Drawn:
             "key ctrl+shift+s",
             ("key ctrl+a", 'window "Save As"'),
             f"type {new}.txt",
-            "key enter",
+            'click [push button "Save"]',
         ),
         "negative": steps(f"type {new}", SAVE),
     }
