@@ -1,8 +1,8 @@
 """What an agent is shown of a desktop: a picture, the accessibility tree as text, or both.
 
 The tree is pruned to what is on the screen and either says something or can be used, one
-numbered line each with role, name, states, text and the centre to click at. Nothing is left
-out silently: where lines or characters are cut, the text says how many.
+numbered line each with role, name, states, text and the centre to click at; empty cells of a
+sheet are not among them. Where lines or characters are cut, the text says how many.
 """
 
 from __future__ import annotations
@@ -28,23 +28,17 @@ MAX_FOCUSED_TEXT_CHARS = 3000
 SHOWN_STATES = ("focused", "checked", "selected", "expanded", "pressed")
 SILENT_ROLES = frozenset(
     {"desktop frame", "application", "filler", "panel", "scroll pane", "split pane", "separator"}
-    | {
-        "section",
-        "grouping",
-        "redundant object",
-        "layered pane",
-        "viewport",
-        "scroll bar",
-        "unknown",
-    }
+    | {"section", "grouping", "redundant object", "layered pane", "viewport", "scroll bar"}
+    | {"root pane", "tool bar", "menu bar", "unknown"}
 )
-"""Containers: their content speaks for them, unless they have a name."""
-USABLE_ROLES = frozenset(
-    {"push button", "toggle button", "check box", "radio button", "combo box", "entry", "text"}
-    | {"password text", "spin button", "slider", "link", "menu", "menu item", "check menu item"}
-    | {"page tab", "list item", "table cell", "tree item", "icon", "terminal", "document web"}
-    | {"document frame", "paragraph", "document spreadsheet", "document text"}
-)
+"""Containers: their content speaks for them."""
+EDITED_ROLES = frozenset({"text", "entry", "password text", "terminal", "spin button"})
+"""Their text is what is in them, not what they are called."""
+USABLE_ROLES = EDITED_ROLES | {
+    *("push button", "toggle button", "check box", "radio button", "combo box", "slider", "link"),
+    *("menu", "menu item", "check menu item", "radio menu item", "page tab"),
+}
+"""Worth a line even without a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +57,38 @@ def elements(root: Node, screen: Screen) -> list[Element]:
     found: list[Element] = []
     for node in walk(root):
         centre = _centre(node, screen)
-        if centre is None or not _is_worth_a_line(node):
+        if centre is None:
             continue
-        text = "" if node.text == node.name else node.text
-        found.append(Element(node.role, node.name, text, node.states, centre))
+        element = _element(node, centre)
+        if _is_worth_a_line(element) and not (found and _repeats(element, found[-1])):
+            found.append(element)
     return found
+
+
+def _element(node: Node, centre: tuple[int, int]) -> Element:
+    name, text = node.name.strip(), node.text.strip("\n")
+    if not name and node.role not in EDITED_ROLES:
+        name, text = text.strip(), ""
+    if text.strip() == name:
+        text = ""
+    return Element(node.role, name, text, node.states, centre)
+
+
+def _is_worth_a_line(element: Element) -> bool:
+    if element.role in SILENT_ROLES:
+        return False
+    if element.role == "table cell" and _CELL.fullmatch(element.name):
+        # Of a sheet's thousand cells, those that hold something and the one in use.
+        return bool(element.text) or "focused" in element.states
+    return bool(element.name or element.text) or element.role in USABLE_ROLES
+
+
+def _repeats(element: Element, before: Element) -> bool:
+    """Say whether a text is only what the element around it is called."""
+    return element.role in ("static", "label") and element.name in (before.name, before.text)
+
+
+_CELL = re.compile(r"[A-Z]{1,3}[0-9]{1,7}")
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -89,12 +110,6 @@ def _centre(node: Node, screen: Screen) -> tuple[int, int] | None:
     return (left + right) // 2, (top + bottom) // 2
 
 
-def _is_worth_a_line(node: Node) -> bool:
-    if node.role in SILENT_ROLES:
-        return bool(node.text.strip()) and not node.children
-    return bool(node.name or node.text.strip()) or node.role in USABLE_ROLES
-
-
 def describe_tree(root: Node, windows: Sequence[Window], space: Space, screen: Screen) -> str:
     """Write windows and elements as text."""
     lines = ["Windows, the topmost last:"] if windows else ["There is no window."]
@@ -114,7 +129,7 @@ def _line(number: int, element: Element, space: Space, screen: Screen) -> str:
     name = f" {_quote(element.name)}" if element.name else ""
     said = f" {{{', '.join(states)}}}" if states else ""
     long = "focused" in element.states or element.role == "terminal"
-    text = _cut(element.text.strip("\n"), MAX_FOCUSED_TEXT_CHARS if long else MAX_TEXT_CHARS)
+    text = _cut(element.text, MAX_FOCUSED_TEXT_CHARS if long else MAX_TEXT_CHARS)
     content = f" = {_quote(text)}" if text else ""
     return f"[{number}] {element.role}{name} at {x:g} {y:g}{said}{content}"
 

@@ -217,6 +217,7 @@ def _hidden(rng: random.Random) -> Drawn:
 
     def unlock(value: str) -> list[dict[str, str]]:
         return steps(
+            f'click [toggle button "Show the code of {name}"]',
             'click [entry "Code"]',
             f"type {value}",
             'click [push button "Unlock"]',

@@ -36,7 +36,7 @@ def _new_folder(rng: random.Random) -> Drawn:
 
     def make(folder: str) -> list[dict[str, str]]:
         return steps(
-            "key ctrl+shift+n", ("key ctrl+a", 'window "Create New"'), f"type {folder}", "key enter"
+            "key ctrl+shift+n", ("key ctrl+a", 'window "Creating New Folder"'), f"type {folder}", "key enter"
         )
 
     return {
