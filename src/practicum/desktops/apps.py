@@ -17,6 +17,7 @@ class App:
     """An application."""
 
     name: str
+    title: str
     command: tuple[str, ...]
     class_name: str
     """Part of its windows' class, by which they are known."""
@@ -30,15 +31,17 @@ class App:
 
 TERMINAL = App(
     "terminal",
+    "Terminal",
     # Unlike xterm, it tells over the accessibility bus what it shows.
     ("xfce4-terminal", "--disable-server", "--title", "Terminal"),
     "Xfce4-terminal",
     ("xfce4-terminal",),
 )
-EDITOR = App("editor", ("mousepad", "--disable-server"), "Mousepad", ("mousepad",))
-FILES = App("files", ("pcmanfm",), "Pcmanfm", ("pcmanfm",))
+EDITOR = App("editor", "Text Editor", ("mousepad", "--disable-server"), "Mousepad", ("mousepad",))
+FILES = App("files", "Files", ("pcmanfm",), "Pcmanfm", ("pcmanfm",))
 BROWSER = App(
     "browser",
+    "Web Browser",
     (
         "chromium",
         "--no-first-run",
@@ -61,6 +64,7 @@ BROWSER = App(
 )
 CALC = App(
     "calc",
+    "Spreadsheet",
     ("libreoffice", "--calc", "--norestore", "--nologo", "--nofirststartwizard"),
     "libreoffice-calc",
     ("libreoffice-calc", "libreoffice-gtk3"),

@@ -38,7 +38,7 @@ _ROOT = "/org/a11y/atspi/accessible/root"
 _REGISTRY = "org.a11y.atspi.Registry"
 _ATSPI = "org.a11y.atspi."
 _SCREEN_COORDINATES = 0
-_APPLICATION = 75
+_APPLICATION, _TABLE_CELL = 75, 56
 # Any event that never comes: it is the listening that makes applications fill their caches.
 _SILENT_EVENT = "window:desktop-create"
 
@@ -66,8 +66,11 @@ class _Item:
     role: int
     description: str
     states: frozenset[str]
+    told: dict[str, str] | None = None
+    """Its attributes, if it told them already."""
     children: list[_Item] = field(default_factory=list)
-    attributes: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    """Attributes that we add."""
 
 
 class Accessibility:
@@ -234,7 +237,7 @@ class _Reader:
                 break
             front = following
         for item in front:
-            item.attributes["left-out"] = "what is below: the tree is too big"
+            item.notes["left-out"] = "what is below: the tree is too big"
 
     async def _children(
         self, item: _Item, cached: list[_Item], known: dict[_Ref, _Item]
@@ -248,9 +251,8 @@ class _Reader:
             if count < 0:
                 count = await self.prop(item.ref, "Accessible", "ChildCount")
             if count > MAX_WIDTH:
-                refs = await self._cells(item, count)
-            else:
-                refs = await self.children_of(item.ref)
+                return await self._cells(item, count)
+            refs = await self.children_of(item.ref)
         except _RefusedError:
             return []
         found = await _all(self._look_up(ref, item.ref, known) for ref in refs)
@@ -264,26 +266,29 @@ class _Reader:
         except _RefusedError:
             return None
 
-    async def _describe(self, ref: _Ref, parent: _Ref) -> _Item:
-        """Ask for what a cache would have told."""
+    async def _describe(self, ref: _Ref, parent: _Ref, like: _Item | None = None) -> _Item:
+        """Ask for what a cache would have told; not for what it has in common with another."""
         accessible = _ATSPI + "Accessible"
-        name, description, count, role, states, interfaces = await _all(
-            [
-                self.prop(ref, "Accessible", "Name"),
-                self.prop(ref, "Accessible", "Description"),
-                self.prop(ref, "Accessible", "ChildCount"),
-                self.call(ref, accessible, "GetRole"),
-                self.call(ref, accessible, "GetState"),
-                self.call(ref, accessible, "GetInterfaces"),
-            ]
+        if like is None:
+            role, interfaces = await asyncio.gather(
+                self.call(ref, accessible, "GetRole"), self.call(ref, accessible, "GetInterfaces")
+            )
+        else:
+            role, interfaces = like.role, like.interfaces
+        told, states = await asyncio.gather(
+            self.call(ref, "org.freedesktop.DBus.Properties", "GetAll", "s", accessible),
+            self.call(ref, accessible, "GetState"),
         )
-        known = frozenset(interfaces)
-        return _Item(ref, parent, 0, count, known, name, role, description, state_names(states))
+        return _Item(
+            *(ref, parent, 0, told["ChildCount"].value, frozenset(interfaces)),
+            *(told["Name"].value, role, told["Description"].value, state_names(states)),
+            told=dict(told["Attributes"].value) if "Attributes" in told else None,
+        )
 
-    async def _cells(self, table: _Item, count: int) -> list[_Ref]:
+    async def _cells(self, table: _Item, count: int) -> list[_Item]:
         """The cells of a big table that are on the screen."""
         if _ATSPI + "Table" not in table.interfaces:
-            table.attributes["left-out"] = f"{count} children"
+            table.notes["left-out"] = f"{count} children"
             return []
         x, y, width, height = await self.call(
             table.ref, _ATSPI + "Component", "GetExtents", "u", _SCREEN_COORDINATES
@@ -294,7 +299,7 @@ class _Reader:
         first = await self._cell_at(table, left + 2, top + 2)
         last = await self._cell_at(table, right - 2, bottom - 2)
         if first is None or last is None:
-            table.attributes["left-out"] = f"{count} cells"
+            table.notes["left-out"] = f"{count} cells"
             return []
         places = [
             (row, column)
@@ -302,12 +307,14 @@ class _Reader:
             for column in range(first[1], last[1] + 1)
         ]
         if len(places) > MAX_CELLS:
-            table.attributes["left-out"] = f"{len(places) - MAX_CELLS} cells on the screen"
-        refs = await _all(
-            self.call(table.ref, _ATSPI + "Table", "GetAccessibleAt", "ii", *place)
-            for place in places[:MAX_CELLS]
-        )
-        return [_Ref(*ref) for ref in refs]
+            table.notes["left-out"] = f"{len(places) - MAX_CELLS} cells on the screen"
+        cell = await self._cell(table, *places[0])
+        rest = (self._cell(table, *place, like=cell) for place in places[1:MAX_CELLS])
+        return [cell, *await _all(rest)]
+
+    async def _cell(self, table: _Item, row: int, column: int, like: _Item | None = None) -> _Item:
+        ref = await self.call(table.ref, _ATSPI + "Table", "GetAccessibleAt", "ii", row, column)
+        return await self._describe(_Ref(*ref), table.ref, like)
 
     async def _cell_at(self, table: _Item, x: int, y: int) -> tuple[int, int] | None:
         """Row and column of the cell under a point."""
@@ -330,8 +337,9 @@ class _Reader:
 
     async def _finish(self, item: _Item) -> Node:
         """Turn an item into a node, with what only the object itself can tell."""
-        (box, text, value), actions, attributes, children = await asyncio.gather(
-            asyncio.gather(self._box(item), self._text(item), self._value(item)),
+        box, (text, value), actions, attributes, children = await asyncio.gather(
+            self._box(item),
+            self._content(item),
             self._actions(item),
             self._attributes(item),
             _all(self._finish(child) for child in item.children),
@@ -340,13 +348,13 @@ class _Reader:
             attributes = {"description": item.description, **attributes}
         return Node(
             role=role_name(item.role),
-            name=item.name,
-            text=text or "",
+            name=item.name.strip(),  # some pad it to make room for a shortcut
+            text=text,
             value=value,
             states=item.states,
             box=box,
             actions=actions,
-            attributes={**attributes, **item.attributes},
+            attributes={**attributes, **item.notes},
             children=tuple(children),
         )
 
@@ -360,9 +368,15 @@ class _Reader:
             return (x, y, width, height) if width > 0 and height > 0 else None
         return None
 
-    async def _text(self, item: _Item) -> str | None:
+    async def _content(self, item: _Item) -> tuple[str, float | None]:
+        text = await self._text(item)
+        if item.role == _TABLE_CELL and not text:
+            return "", None  # a sheet has hundreds of empty cells, each with the value zero
+        return text, await self._value(item)
+
+    async def _text(self, item: _Item) -> str:
         if _ATSPI + "Text" not in item.interfaces:
-            return None
+            return ""
         with contextlib.suppress(_RefusedError):
             length = await self.prop(item.ref, "Text", "CharacterCount")
             if length > 0:
@@ -370,10 +384,10 @@ class _Reader:
                     item.ref, _ATSPI + "Text", "GetText", "ii", 0, min(length, MAX_TEXT)
                 )
                 if length > MAX_TEXT:
-                    item.attributes["left-out"] = f"{length - MAX_TEXT} characters of the text"
+                    item.notes["left-out"] = f"{length - MAX_TEXT} characters of the text"
                 # They stand for embedded objects, which are nodes of their own.
                 return text.replace("\ufffc", "").replace("\ufffd", "")
-        return None
+        return ""
 
     async def _value(self, item: _Item) -> float | None:
         if _ATSPI + "Value" not in item.interfaces:
@@ -391,6 +405,8 @@ class _Reader:
         return ()
 
     async def _attributes(self, item: _Item) -> dict[str, str]:
+        if item.told is not None:
+            return item.told
         with contextlib.suppress(_RefusedError):
             return dict(await self.call(item.ref, _ATSPI + "Accessible", "GetAttributes"))
         return {}

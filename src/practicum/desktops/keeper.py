@@ -13,14 +13,19 @@ but the standard library, and little of that, since every desktop waits for it.
 from __future__ import annotations
 
 import ctypes
-import json
+import fcntl
+import marshal
 import os
 import select
 import signal
 import socket
 import sys
 import time
-from typing import Any, NoReturn
+import warnings  # noqa: F401 - `os.execvpe` would, as a user who may not read it
+
+TYPE_CHECKING = False  # as `typing` has it, without the time it takes to import
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -75,7 +80,7 @@ class Keeper:
             return False
         with os.fdopen(fds[0], "rb") as letter:
             letter.seek(0)
-            request = json.load(letter)
+            request = marshal.load(letter)
         if request["op"] == "spawn":
             self._spawn(request, fds[1:])
         elif request["op"] == "kill":
@@ -97,7 +102,7 @@ class Keeper:
 
     def _say(self, **words: object) -> None:
         try:
-            self._line.send(json.dumps(words).encode())
+            self._line.send(marshal.dumps(words))
         except OSError:
             return  # the owner is gone: the next poll says so
 
@@ -200,8 +205,6 @@ def _wait_for_one() -> bool:
 
 
 def _dup_above(fd: int, least: int) -> int:
-    import fcntl
-
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least)
 
 
@@ -309,7 +312,7 @@ def main() -> None:
     for number in _DEAF_TO:
         signal.signal(number, signal.SIG_IGN)
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    keeper = Keeper(line, owner, json.loads(sys.argv[3]))
+    keeper = Keeper(line, owner, marshal.loads(bytes.fromhex(sys.argv[3])))
     try:
         keeper.serve()
     finally:

@@ -15,6 +15,7 @@ import numpy as np
 from practicum.core.errors import MachineError
 from practicum.core.message import Image
 from practicum.desktops import frames, keys
+from practicum.desktops.busy import is_busy
 from practicum.desktops.atspi import Accessibility
 from practicum.desktops.computer import (
     CommandResult,
@@ -131,7 +132,7 @@ class LocalComputer:
         return self._framebuffer.read(), self._x.cursor() if cursor else None
 
     async def settle(self, *, quiet_s: float = 0.15, timeout_s: float = 5.0) -> bool:
-        """Wait until the screen stays the same for a while; False if it never did."""
+        """Wait until the screen stays the same and programs rest for a while; False if never."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
         last = await self.frame(cursor=False)
@@ -141,7 +142,8 @@ class LocalComputer:
                 return False
             await asyncio.sleep(_LOOK_EVERY_S)
             now = await self.frame(cursor=False)
-            if not await self._thread.call(np.array_equal, last, now):
+            is_same = await self._thread.call(np.array_equal, last, now)
+            if not is_same or await asyncio.to_thread(is_busy, self._processes.keeper_pid):
                 last, since_s = now, loop.time()
         return True
 

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import fcntl
 import itertools
-import json
+import marshal
 import os
 import socket
 import subprocess
@@ -104,7 +104,7 @@ class Processes:
             self._keeper = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", str(KEEPER)),
-                    *(str(theirs.fileno()), str(owner), json.dumps(spec)),
+                    *(str(theirs.fileno()), str(owner), marshal.dumps(spec).hex()),
                 ],
                 pass_fds=passed,
                 stdin=subprocess.DEVNULL,
@@ -144,7 +144,7 @@ class Processes:
 
     async def bind(self, mounts: Sequence[tuple[str, str]]) -> None:
         """Show files in the place of others to all programs started from now on."""
-        program = await self._begin({"op": "bind", "mounts": mounts})
+        program = await self._begin({"op": "bind", "mounts": list(mounts)})
         del self._programs[program.number]
 
     async def _begin(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> Program:
@@ -231,7 +231,7 @@ class Processes:
         if self._line is None:
             raise MachineError("the desktop is down: its keeper has ended", kind="down")
         # In a file, since a message on the line can only be so long.
-        letter = _letter(json.dumps(request).encode())
+        letter = _letter(marshal.dumps(request))
         try:
             socket.send_fds(self._line, [b"?"], [letter, *fds])
         except OSError as error:
@@ -253,7 +253,7 @@ class Processes:
             if not word:
                 self._hang_up()
                 return
-            self._take(json.loads(word))
+            self._take(marshal.loads(word))
 
     def _take(self, said: dict[str, Any]) -> None:
         program = self._programs.get(said["id"])

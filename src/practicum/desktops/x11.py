@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
 _WHEEL_UP, _WHEEL_DOWN, _WHEEL_LEFT, _WHEEL_RIGHT = 4, 5, 6, 7
 _AUTH = "MIT-MAGIC-COOKIE-1"
 _CONNECT_LIMIT_S = _MANAGER_LIMIT_S = 10.0
+_PROBE_S = 0.01
 _REMAP_PAUSE_S = 0.2
 """How long programs may take to read typed keys before one of those keys gets another meaning."""
 
@@ -82,12 +83,25 @@ class XClient:
         return bool(self._longs(self._root, "_NET_SUPPORTING_WM_CHECK"))
 
     def await_window_manager(self) -> None:
-        """Wait until a window manager runs."""
-        end_s = time.monotonic() + _MANAGER_LIMIT_S
-        while not self.has_window_manager():
-            if time.monotonic() > end_s:
-                raise TimeoutError
-            time.sleep(0.003)
+        """Wait until a window manager takes care of new windows."""
+        _await(self.has_window_manager)
+        # It says that it runs before it does, and loses what programs ask of it in between; they
+        # wait five seconds for an answer. A window of our own shows when it really runs.
+        window, depth_of_parent, visual_of_parent = self._x.generate_id(), 0, 0
+        self._x.core.CreateWindow(
+            *(depth_of_parent, window, self._root, 0, 0, 1, 1, 0),
+            *(xcffib.xproto.WindowClass.InputOutput, visual_of_parent, 0, []),
+        )
+
+        def is_managed() -> bool:
+            self._x.core.UnmapWindow(window)
+            self._x.core.MapWindow(window)
+            time.sleep(_PROBE_S)
+            return bool(self._longs(window, "WM_STATE"))
+
+        _await(is_managed)
+        self._x.core.DestroyWindow(window)
+        _await(lambda: not self._longs(self._root, "_NET_CLIENT_LIST_STACKING"))
 
     def perform(self, inputs: Sequence[XInput]) -> None:
         """Use pointer and keyboard."""
@@ -227,6 +241,14 @@ class XClient:
     def _text(self, window: int, name: str) -> str:
         reply = self._property(window, name)
         return bytes(reply.value.buf()).decode(errors="replace") if reply.value_len else ""
+
+
+def _await(is_so: Callable[[], object]) -> None:
+    end_s = time.monotonic() + _MANAGER_LIMIT_S
+    while not is_so():
+        if time.monotonic() > end_s:
+            raise TimeoutError
+        time.sleep(0.002)
 
 
 def _connect(socket_path: str, cookie: bytes) -> Any:

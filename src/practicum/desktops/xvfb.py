@@ -19,15 +19,12 @@ from practicum.core.errors import MachineError
 from practicum.desktops.atspi import Accessibility
 from practicum.desktops.computer import Computer, Screen
 from practicum.desktops.frames import Framebuffer
+from practicum.desktops.homes import give_away, make_home
 from practicum.desktops.local import LocalComputer, Surroundings, XThread
 from practicum.desktops.processes import Processes, Program, Spec
 from practicum.desktops.users import User, take_user
 from practicum.desktops.x11 import XClient, authority
 
-HOME = Path(__file__).with_name("home")
-"""The home folder that every desktop starts with."""
-FOLDERS = ("Desktop", "Documents", "Downloads")
-"""Folders in it."""
 FULL_HD = Screen(1920, 1080)
 BACKGROUND = 0x3B5566
 _READY_LIMIT_S = 30.0
@@ -225,23 +222,16 @@ def _make_folders(
     """The desktop's folders; returns the home among them."""
     home, run = folder / "home", folder / "run"
     folder.mkdir(mode=0o711)
-    shutil.copytree(HOME, home)
-    for name in FOLDERS:
-        (home / name).mkdir()
-    if template is not None:
-        shutil.copytree(template, home, symlinks=True, dirs_exist_ok=True)
+    make_home(home, template)
     run.mkdir(mode=0o700)
     pictures.mkdir(mode=0o700, parents=True)
     (folder / "tmp").mkdir(mode=0o700)
     (run / "xauthority").write_bytes(authority(cookie))
     (run / "xauthority").chmod(0o600)
     (run / "bus.conf").write_text(_BUS_CONFIG.format(socket=run / "bus"))
-    home.chmod(0o700)
     if user is not None:
         for top in (home, run, pictures, folder / "tmp"):
-            os.chown(top, user.uid, user.uid)
-            for entry in top.rglob("*"):
-                os.lchown(entry, user.uid, user.uid)
+            give_away(top, user.uid)
     x_sockets = Path("/tmp/.X11-unix")
     if not x_sockets.exists():
         with contextlib.suppress(FileExistsError):
