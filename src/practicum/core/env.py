@@ -138,3 +138,16 @@ class Keyed(Protocol):
     def state_key(self) -> str:
         """Everything that decides what comes next; turns at equal keys of one task compare."""
         ...
+
+
+@runtime_checkable
+class Live(Protocol):
+    """An environment whose world has a clock of its own, as a desktop has.
+
+    Equal actions lead to equal results there, but what is shown on the way may differ.
+    """
+
+    @property
+    def is_live(self) -> bool:
+        """Always true."""
+        ...

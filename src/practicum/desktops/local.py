@@ -15,8 +15,8 @@ import numpy as np
 from practicum.core.errors import MachineError
 from practicum.core.message import Image
 from practicum.desktops import frames, keys
-from practicum.desktops.busy import is_busy
 from practicum.desktops.atspi import Accessibility
+from practicum.desktops.busy import is_busy
 from practicum.desktops.computer import (
     CommandResult,
     Input,

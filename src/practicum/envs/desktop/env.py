@@ -118,6 +118,7 @@ class Desktop:
 
     id = ENV_ID
     max_turns = MAX_TURNS
+    is_live = True
 
     def __init__(
         self,

@@ -151,6 +151,9 @@ _LINE = re.compile(
 )
 
 
+_WINDOW = re.compile(r'^- ("(?:[^"\\]|\\.)*")')
+
+
 def find_shown(text: str, role: str, name: str, nth: int = 1) -> tuple[str, str] | None:
     """Find an element in the text an agent was shown; its coordinates as written, or None.
 
@@ -167,6 +170,12 @@ def find_shown(text: str, role: str, name: str, nth: int = 1) -> tuple[str, str]
             if seen == nth:
                 return match["x"], match["y"]
     return None
+
+
+def shown_windows(text: str) -> list[str]:
+    """The titles of the windows in the text an agent was shown."""
+    marks = (_WINDOW.match(line) for line in text.splitlines())
+    return [json.loads(mark[1]) for mark in marks if mark]
 
 
 async def observe(computer: Computer, view: View, space: Space, head: str) -> Observation:

@@ -17,7 +17,7 @@ from practicum.core.errors import PolicyError
 from practicum.core.message import Action
 from practicum.desktops.computer import Screen
 from practicum.envs.desktop.actions import Space, from_pixels
-from practicum.envs.desktop.observe import find_shown
+from practicum.envs.desktop.observe import find_shown, shown_windows
 from practicum.envs.desktop.targets import PLACE, Target, read_target
 
 PATIENCE = "wait 1"
@@ -53,8 +53,7 @@ def make_player(steps_key: str, last: str) -> Script:
 
 def _find(shown: str, target: Target) -> tuple[str, str] | None:
     if target.role == "window":
-        heads = [line[3:] for line in shown.splitlines() if line.startswith('- "')]
-        return ("0", "0") if any(target.name.rstrip("*") in head for head in heads) else None
+        return ("0", "0") if any(map(target.fits, shown_windows(shown))) else None
     return find_shown(shown, target.role, target.name, target.nth)
 
 

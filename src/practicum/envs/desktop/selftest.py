@@ -76,13 +76,21 @@ async def _test(desktop: Desktop, task: Task, part: str) -> SelfTest:
     assert last is not None
     score = sum(turn.reward for turn in turns)
     detail = ", ".join(f"{name}: {value:g}" for name, value in last.info.get("checks", {}).items())
-    if not last.is_done:
-        detail = f"no end within {desktop.max_turns} turns; last seen: {_shorten(last)}"
-    elif refused := [turn.action.text for turn in turns if turn.is_refused and turn.action]:
-        detail += f"; refused: {refused[0]!r}"
-        if part == "oracle":
-            score = 0.0
+    stopped = _stopped_early(turns)
+    if stopped:
+        # A mistake that was never made says nothing about the checks.
+        return SelfTest(task, part, Verdict.GRADED, None, len(turns), stopped)
     return SelfTest(task, part, Verdict.GRADED, score, len(turns), detail)
+
+
+def _stopped_early(turns: Sequence[Turn]) -> str:
+    """Say why a player did not do all it wanted to; empty if it did."""
+    refused = [turn for turn in turns if turn.is_refused]
+    if refused:
+        return f"refused: {refused[0].completion.text!r}"
+    if turns[-1].completion.text.split(" ", 1)[0] in ("done", "fail", "answer"):
+        return ""
+    return f"it never ended; last shown: {_shorten(turns[-1])}"
 
 
 async def _test_untouched(desktop: Desktop, task: Task) -> SelfTest:
@@ -122,5 +130,5 @@ async def _play(
     return turns, result
 
 
-def _shorten(result: StepResult) -> str:
-    return result.observation.text[-300:].replace("\n", " / ")
+def _shorten(turn: Turn) -> str:
+    return turn.observation.text[-400:].replace("\n", " / ")

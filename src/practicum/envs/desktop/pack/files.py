@@ -36,7 +36,10 @@ def _new_folder(rng: random.Random) -> Drawn:
 
     def make(folder: str) -> list[dict[str, str]]:
         return steps(
-            "key ctrl+shift+n", ("key ctrl+a", 'window "Creating New Folder"'), f"type {folder}", "key enter"
+            "key ctrl+shift+n",
+            ("key ctrl+a", 'window "Creating New Folder"'),
+            f"type {folder}",
+            "key enter",
         )
 
     return {
@@ -56,7 +59,7 @@ def _rename(rng: random.Random) -> Drawn:
         return steps(
             _pick(f"{name}.txt"),
             "key f2",
-            ("key ctrl+a", 'window "Rename"'),
+            ("key ctrl+a", 'window "Rename*"'),
             f"type {new}.txt",
             "key enter",
         )
@@ -80,7 +83,7 @@ def _delete(rng: random.Random) -> Drawn:
     rng.shuffle(names)
 
     def delete(name: str) -> list[dict[str, str]]:
-        return steps(_pick(f"{name}.txt"), "key delete", ("key enter", 'window "Confirm"'))
+        return steps(_pick(f"{name}.txt"), "key delete", ("key enter", 'window "Confirm*"'))
 
     return {
         "instruction": f"Delete the file {target}.txt from the folder Documents, which the file "
