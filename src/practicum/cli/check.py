@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from practicum.cli.output import JsonFlag, console, print_json
-from practicum.config.base import read_overrides
 
 if TYPE_CHECKING:
     from practicum.core.env import Environment
@@ -37,6 +36,8 @@ def check(
 
     Desktop tasks are played: untouched must score 0, the oracle 1, the likely mistake 0.
     """
+    from practicum.config.base import read_overrides
+
     out = console()
 
     def show(result: CheckResult) -> None:
