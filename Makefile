@@ -1,6 +1,7 @@
 # make quickstart   set up, then watch a small model learn TextCraft on the CPU, in six minutes
 # make test         set up, then lint, types and all tests
 # make test-vllm    set up, then the tests against vLLM's engine on the CPU
+# make test-osworld set up, then the tests with OSWorld's own client
 SHELL := /bin/bash
 RUN := .venv/bin/practicum
 QUICK := runs/quickstart
@@ -9,7 +10,10 @@ INPUTS := pyproject.toml constraints-dev.txt tools/setup
 # vLLM's tests need 1.6 GB: CI always runs them, others once they ran `make test-vllm`.
 VLLM_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-vllm),test-vllm)
 
-.PHONY: quickstart test test-vllm lint bench docs clean
+# The same for OSWorld's client, of 1.1 GB; its tests are among the others.
+OSWORLD := $(if $(filter true,$(CI))$(wildcard .venv-osworld),.venv-osworld/.osworld)
+
+.PHONY: quickstart test test-vllm test-osworld lint bench docs clean
 
 .venv/.train: $(INPUTS)
 	@tools/setup train && touch $@
@@ -29,11 +33,17 @@ quickstart: .venv/.train
 .venv-vllm/.vllm: pyproject.toml constraints-vllm.txt tools/setup
 	@tools/setup vllm && touch $@
 
-test: .venv/.dev lint $(VLLM_TESTS)
+.venv-osworld/.osworld: constraints-osworld.txt tools/setup
+	@tools/setup osworld && touch $@
+
+test: .venv/.dev lint $(VLLM_TESTS) $(OSWORLD)
 	.venv/bin/python -m pytest -n 2
 
 test-vllm: .venv-vllm/.vllm
 	.venv-vllm/bin/python -m pytest tests/policies/test_vllm_policy.py
+
+test-osworld: .venv/.dev .venv-osworld/.osworld
+	.venv/bin/python -m pytest tests/desktops/test_osworld_client.py
 
 lint: .venv/.dev
 	.venv/bin/ruff format --check .
@@ -51,4 +61,4 @@ docs: .venv/.dev
 	@echo 'open site/index.html'
 
 clean:
-	rm -rf .venv .venv-vllm .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-vllm .venv-osworld .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,12 @@ def require_program(program: str, install: str) -> None:
     """Skip a user's run when a program is missing; in CI that is a failure."""
     if shutil.which(program) is None:
         _missing(f"{program} is not installed: {install}")
+
+
+def require_file(path: Path, install: str) -> None:
+    """Skip a user's run when a file is missing; in CI that is a failure."""
+    if not path.exists():
+        _missing(f"{path.name} is not there: {install}")
 
 
 def require_env(env_id: str) -> None:

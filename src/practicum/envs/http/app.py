@@ -9,7 +9,6 @@ are refused, since any page a user visits could otherwise play.
 from __future__ import annotations
 
 import asyncio
-import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,10 +21,11 @@ import aiohttp
 from aiohttp import web
 
 from practicum.core.env import Environment
+from practicum.core.metrics import Metrics, Sample, render
+from practicum.core.tokens import bears
 from practicum.envs.http import wire
 from practicum.envs.http.agentgym_server import AgentGymService
 from practicum.envs.http.leases import LeaseTable
-from practicum.envs.http.metrics import Metrics, Sample, render
 from practicum.envs.http.native import WS_PATH
 from practicum.envs.http.native_server import NativeService
 from practicum.envs.http.peers import PEER_MESSAGE, PEER_SAMPLES, Peers
@@ -35,6 +35,20 @@ DialectName = Literal["agentgym", "native"]
 MAX_REQUEST_BYTES = 4 * 2**20
 PING_S = 30.0
 """A connection whose other end is silent for so long is dropped; its lease lives on."""
+
+_SENTENCES = {
+    "opened_total": "Sessions opened.",
+    "closed_total": "Sessions closed, also by running out.",
+    "expired_total": "Sessions that ran out.",
+    "busy_total": "Requests turned away because every place was taken.",
+    "steps_total": "Steps carried out.",
+    "step_seconds_total": "Time spent in steps.",
+    "repeated_total": "Steps answered from the record because they were sent again.",
+    "errors_total": "Broken episodes by boundary and kind.",
+    "forwarded_total": "Requests passed on to the worker that has the session.",
+    "sessions": "Sessions held.",
+    "capacity": "Sessions that can be held.",
+}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -135,11 +149,8 @@ class ServerApp:
         if token is None:
             if "Origin" in request.headers:
                 return _json({"error": "not from a web page", "kind": "unauthorized"}, 403)
-        elif request.path != "/health":
-            given = request.headers.get("Authorization", "").encode()
-            # Compared in constant time, so that a wrong one says nothing about the right one.
-            if not hmac.compare_digest(given, f"Bearer {token}".encode()):
-                return _json({"error": "no or wrong token", "kind": "unauthorized"}, 401)
+        elif request.path != "/health" and not bears(request.headers.get("Authorization"), token):
+            return _json({"error": "no or wrong token", "kind": "unauthorized"}, 401)
         return await handler(request)
 
     async def _run(self, _: web.Application) -> AsyncIterator[None]:
@@ -201,7 +212,7 @@ class ServerApp:
         return _json(self.description)
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        text = render(await self._samples())
+        text = render(await self._samples(), _SENTENCES)
         return web.Response(text=text, content_type="text/plain", charset="utf-8")
 
     async def _own_samples(self, _: web.Request) -> web.Response:
@@ -212,8 +223,12 @@ class ServerApp:
         return [*self._samples_here(), *others]
 
     def _samples_here(self) -> list[Sample]:
-        gauges = {"sessions": float(len(self.leases)), "capacity": float(self.leases.capacity)}
-        return self.metrics.samples(gauges, self.place.worker)
+        held: list[Sample] = [
+            ("sessions", {}, float(len(self.leases))),
+            ("capacity", {}, float(self.leases.capacity)),
+        ]
+        worker = {"worker": str(self.place.worker)}
+        return [(n, labels | worker, v) for n, labels, v in [*self.metrics.samples(), *held]]
 
 
 def _json(value: Any, status: int = 200) -> web.Response:

@@ -12,16 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import OrderedDict
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from practicum.core.env import Env, Environment, StepResult
 from practicum.core.errors import EnvError, EpisodeError
+from practicum.core.leases import LeaseBook, now_s
 from practicum.core.message import Action, Observation
+from practicum.core.metrics import Metrics
 from practicum.core.task import Task
-from practicum.envs.http.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Lease:
 
     id: int
     environment: Environment
-    expires_s: float
+    expires_s: float = 0.0
     task: Task | None = None
     observation: Observation | None = None
     """The last one shown."""
@@ -78,15 +78,14 @@ class LeaseTable:
         self.worker = worker
         self.num_workers = num_workers
         self._metrics = metrics
-        # In the order in which they run out, since all last equally long.
-        self._leases: OrderedDict[int, Lease] = OrderedDict()
+        self._leases: LeaseBook[int, Lease] = LeaseBook(ttl_s)
 
     def __len__(self) -> int:
         return len(self._leases)
 
     def ids(self) -> list[int]:
         """The ids of all leases."""
-        return list(self._leases)
+        return self._leases.ids()
 
     def grant(self, environment: Environment) -> Lease:
         """Give out a place, or raise `BusyError`."""
@@ -94,8 +93,8 @@ class LeaseTable:
             self._metrics.count("busy_total")
             raise BusyError(self.capacity, self._first_free_s())
         lease_id = secrets.randbits(_ID_BITS) * self.num_workers + self.worker
-        lease = Lease(lease_id, environment, _now_s() + self.ttl_s)
-        self._leases[lease_id] = lease
+        lease = Lease(lease_id, environment)
+        self._leases.add(lease_id, lease)
         self._metrics.count("opened_total", env=environment.id)
         return lease
 
@@ -104,7 +103,7 @@ class LeaseTable:
         lease = self._leases.get(lease_id)
         if lease is None:
             raise self.unknown(lease_id)
-        self.renew(lease)
+        self._leases.renew(lease_id)
         return lease
 
     def unknown(self, lease_id: int) -> EnvError:
@@ -146,7 +145,7 @@ class LeaseTable:
             if lease.env is None or lease.is_over:
                 state = "has finished" if lease.is_over else "was not reset yet"
                 raise EnvError(f"The episode of session {lease.id} {state}.", kind="not-playing")
-            started_s = _now_s()
+            started_s = now_s()
             try:
                 async with asyncio.timeout(STEP_TIMEOUT_S):
                     result = await lease.env.step(action)
@@ -154,7 +153,8 @@ class LeaseTable:
                 # What the world did is not known, so nothing more can be played in it.
                 lease.is_over = True
                 raise self._named(error, f"step {lease.num_steps + 1}") from error
-            self._metrics.observe_step(lease.environment.id, _now_s() - started_s)
+            self._metrics.count("steps_total", env=lease.environment.id)
+            self._metrics.count("step_seconds_total", now_s() - started_s, env=lease.environment.id)
             lease.num_steps += 1
             lease.earned += result.reward
             lease.result, lease.observation = result, result.observation
@@ -163,7 +163,7 @@ class LeaseTable:
 
     async def close(self, lease_id: int) -> bool:
         """Free a place; False if there was none."""
-        lease = self._leases.pop(lease_id, None)
+        lease = self._leases.pop(lease_id)
         if lease is None:
             return False
         lease.is_closed = True
@@ -174,44 +174,26 @@ class LeaseTable:
 
     async def sweep_for_ever(self) -> None:
         """Free places the moment their lease runs out."""
-        while True:
-            await asyncio.sleep(self._until_first_s())
-            for lease in self._run_out():
-                logger.info("session %s of %s ran out", lease.id, lease.environment.id)
-                self._metrics.count("expired_total", env=lease.environment.id)
-                await self.close(lease.id)
+
+        async def end(lease_id: int, lease: Lease) -> None:
+            logger.info("session %s of %s ran out", lease_id, lease.environment.id)
+            self._metrics.count("expired_total", env=lease.environment.id)
+            await self.close(lease_id)
+
+        await self._leases.sweep_for_ever(end)
 
     async def aclose(self) -> None:
         """Free every place."""
         for lease_id in self.ids():
             await self.close(lease_id)
 
-    def _run_out(self) -> list[Lease]:
-        now_s = _now_s()
-        for lease in [x for x in self._leases.values() if x.num_users and x.expires_s <= now_s]:
-            self.renew(lease)
-        run_out = []
-        for lease in self._leases.values():
-            if lease.expires_s > now_s:
-                break
-            run_out.append(lease)
-        return run_out
-
-    def _until_first_s(self) -> float:
-        """How long nothing can run out."""
-        first = next(iter(self._leases.values()), None)
-        wait_s = self.ttl_s if first is None else first.expires_s - _now_s()
-        return max(wait_s, 0.01)
-
     def _first_free_s(self) -> float:
         # Most places come free by being closed, long before a lease runs out.
-        return round(min(max(self._until_first_s(), 0.1), 1.0), 1)
+        return round(min(max(self._leases.until_first_s(), 0.1), 1.0), 1)
 
     def renew(self, lease: Lease) -> None:
         """Let a lease last its full time from now."""
-        lease.expires_s = _now_s() + self.ttl_s
-        if lease.id in self._leases:
-            self._leases.move_to_end(lease.id)
+        self._leases.renew(lease.id)
 
     def _named(self, error: Exception, what: str) -> EpisodeError:
         if isinstance(error, EpisodeError):
@@ -256,7 +238,3 @@ class _Use:
         self._lease.lock.release()
         self._lease.num_users -= 1
         self._table.renew(self._lease)
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

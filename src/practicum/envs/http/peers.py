@@ -17,9 +17,9 @@ import aiohttp
 from aiohttp import web
 
 from practicum.core.errors import EnvError
+from practicum.core.metrics import Metrics
 from practicum.envs.http import wire
 from practicum.envs.http.leases import STEP_TIMEOUT_S
-from practicum.envs.http.metrics import Metrics
 
 PEER_MESSAGE = "/peer/message"
 PEER_SAMPLES = "/peer/samples"

@@ -9,7 +9,6 @@ Workers leave when the parent does, however it ends.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import multiprocessing
 import signal
@@ -27,6 +26,7 @@ from aiohttp import web
 
 from practicum.core.env import Environment
 from practicum.core.errors import ConfigError
+from practicum.core.sockets import is_loopback, listen, url_of
 from practicum.envs import registry
 from practicum.envs.http.app import DialectName, Place, ServerApp, Terms
 
@@ -71,7 +71,7 @@ def serve(
     wares = Wares(tuple(env_ids), dict(options or {}))
     terms = Terms(dialect, capacity, ttl_s, token)
     _check(wares, terms, workers, host)
-    with _listen(host, port, is_shared=workers > 1) as listener:
+    with listen(host, port, is_shared=workers > 1) as listener:
         url = url_of(listener)
 
         def announce() -> None:
@@ -94,7 +94,7 @@ async def running(
     place: Place | None = None,
 ) -> AsyncIterator[tuple[str, ServerApp]]:
     """Serve in the running event loop; gives the URL and the application."""
-    listener = listener or _listen("127.0.0.1", 0)
+    listener = listener or listen("127.0.0.1", 0)
     listener.listen(BACKLOG)
     url = url_of(listener)
     server = ServerApp(environments, terms, place)
@@ -115,12 +115,6 @@ async def running(
         await runner.cleanup()
 
 
-def url_of(listener: socket.socket) -> str:
-    """The URL under which a socket is reached."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 def _check(wares: Wares, terms: Terms, workers: int, host: str) -> None:
     if not wares.env_ids:
         raise ConfigError("nothing to serve: name an environment")
@@ -129,35 +123,13 @@ def _check(wares: Wares, terms: Terms, workers: int, host: str) -> None:
             f"{workers} workers, capacity {terms.capacity}, time to live {terms.ttl_s:g} s: "
             "there must be a worker, a place for each, and a time to live"
         )
-    if terms.token is None and not _is_loopback(host):
+    if terms.token is None and not is_loopback(host):
         raise ConfigError(
             f"{host} can be reached from other machines, and there is no token: "
             "give --token-env VAR, or serve on 127.0.0.1"
         )
     if terms.token is not None and not terms.token.strip():
         raise ConfigError("the token is empty")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _listen(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
-    """Bind a port; nothing is accepted before `listen` is called on it."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if is_shared:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise ConfigError(f"cannot listen on {host}:{port}: {error}") from error
-    return listener
 
 
 async def _serve_until_stopped(
@@ -191,7 +163,7 @@ def _work(
     address: tuple[str, int],
     parent: Connection,
 ) -> None:
-    with _listen(*address, is_shared=True) as listener:
+    with listen(*address, is_shared=True) as listener:
         asyncio.run(
             _serve_until_stopped(
                 wares, terms, place, listener, lambda: parent.send(place.worker), parent

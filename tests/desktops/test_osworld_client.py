@@ -1,0 +1,180 @@
+"""desktop-env, OSWorld's own package, works unchanged against our server on real desktops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from desktops.machines import desktop, require_desktop, window_of
+from support import require_file
+
+from practicum.desktops import tree_xml
+from practicum.desktops.server import Terms, running
+
+ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / ".venv-osworld/bin/python"
+TOKEN = "letmein"
+LIMIT_S = 300
+TASK = json.loads(Path(__file__).with_name("osworld_task.json").read_text())
+
+WITH_CODE = [
+    "pyautogui.click(400, 300)",
+    "pyautogui.hotkey('ctrl', 'end')",
+    "pyautogui.write('1 < 2\\n')",
+    "pyautogui.hotkey('ctrl', 's')",
+    "DONE",
+]
+WITH_COMPUTER_13: list[Any] = [
+    {"action_type": "CLICK", "parameters": {"x": 400, "y": 300}},
+    {"action_type": "HOTKEY", "parameters": {"keys": ["ctrl", "end"]}},
+    {"action_type": "TYPING", "parameters": {"text": "1 < 2\n"}},
+    {"action_type": "HOTKEY", "parameters": {"keys": ["ctrl", "s"]}},
+]
+NEARLY = [action.replace("<", ">") for action in WITH_CODE]
+EPISODES: list[tuple[str, list[Any]]] = [
+    ("pyautogui", []),
+    ("pyautogui", WITH_CODE),
+    ("computer_13", WITH_COMPUTER_13),
+    ("pyautogui", NEARLY),
+]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    require_desktop("mousepad", "xterm", "chromium", "ffmpeg", "feh", "xdg-open")
+    require_file(PYTHON, "make test-osworld")
+    yield asyncio.run(_use(tmp_path_factory.mktemp("osworld")))
+
+
+async def _use(folder: Path) -> dict[str, Any]:
+    async with AsyncExitStack() as stack:
+
+        async def serve() -> tuple[Any, int]:
+            machine = await stack.enter_async_context(desktop())
+            terms = Terms(token=TOKEN)
+            address = await stack.enter_async_context(running(lambda: machine.computer, terms))
+            return machine, int(address.url.rpartition(":")[2])
+
+        machine, port = await serve()
+        await machine.computer.write_file("~/Documents/letter.txt", b"Dear Ann,\n")
+        await machine.computer.launch(["mousepad", f"{machine.computer.home}/Documents/letter.txt"])
+        await window_of(machine.computer, "ousepad")
+        await machine.computer.settle()
+        episodes = [
+            {"port": (await serve())[1], "space": space, "actions": actions}
+            for space, actions in EPISODES
+        ]
+        given = {
+            # Who can only be given a host's name gives the token in front of it.
+            "host": f"desktop:{TOKEN}@127.0.0.1",
+            "port": port,
+            "browser_port": _free_port(),
+            "folder": str(folder),
+            "report": str(folder / "report.json"),
+            "task": TASK,
+            "episodes": episodes,
+        }
+        return await _run(given, folder)
+
+
+async def _run(given: dict[str, Any], folder: Path) -> dict[str, Any]:
+    # DesktopEnv takes its address apart at colons; what it calls with reads this file.
+    netrc = folder / "netrc"
+    netrc.write_text(f"machine 127.0.0.1 login desktop password {TOKEN}\n")
+    netrc.chmod(0o600)
+    process = await asyncio.create_subprocess_exec(
+        *(str(PYTHON), "-W", "ignore", str(Path(__file__).with_name("osworld_client.py"))),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), "NETRC": str(netrc)},
+    )
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            said, _ = await process.communicate(json.dumps(given).encode())
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, said.decode()[-4000:]
+    answer: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    return answer
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+PNG = "89504e470d0a1a0a"
+
+
+def test_every_method_of_the_controller_works(report: dict[str, Any]) -> None:
+    got = report["control"]
+    assert got["screenshot"] == PNG
+    tree = tree_xml.read(got["tree"])
+    assert any(app.name.lower() == "mousepad" for app in tree.children)
+    assert got["terminal"] is None
+    assert got["platform"] == "Linux"
+    assert got["screen_size"] == {"width": 1024, "height": 768}
+    assert set(got["window_size"]) == {"width", "height"} and got["no_window_size"] is None
+    assert got["desktop_path"].endswith("/Desktop")
+    assert got["tree_of_files"]["children"] == [{"type": "file", "name": "letter.txt"}]
+    assert got["no_tree_of_files"] is None
+    assert got["file"] == "Dear Ann,\n" and got["no_file"] is None
+    assert got["python"]["output"] == "42\n" and got["python"]["return_code"] == 0
+    assert got["python_error"]["status"] == "error"
+    assert "ZeroDivisionError" in got["python_error"]["error"]
+    assert got["bash"] == {"status": "error", "output": "a\nb\n", "error": "", "returncode": 3}
+    assert got["bash_timeout"]["returncode"] == -1
+    assert got["film"] == "ftypisom"
+
+
+def test_the_faults_of_the_original_are_gone(report: dict[str, Any]) -> None:
+    got = report["control"]
+    assert got["glued_loop"] == {"status": "success", "output": "", "error": "", "returncode": 0}
+    assert got["gui_program_s"] < 60  # the original answers after 90 s, with an error
+    assert got["not_in_the_dialect"]["returncode"] == 1
+    assert "'pyautogui.screenshot' is not allowed" in got["not_in_the_dialect"]["error"]
+
+
+def test_every_action_of_computer_13_works(report: dict[str, Any]) -> None:
+    assert report["act"]["written"] == "if a < b:\n\t'it\\'s' > \"é\"\nA<"
+
+
+def test_every_verb_that_needs_no_internet_works(report: dict[str, Any]) -> None:
+    assert report["setup"] == {
+        "done": True,
+        "said": "secret 960\n",
+        "uploaded": b"\x00local".hex(),
+        "made": True,
+        "wallpaper": True,
+    }
+
+
+def test_the_browsers_tabs_are_opened_and_read(report: dict[str, Any]) -> None:
+    assert {"data:text/html,<title>one</title>", "data:text/html,two"} <= set(
+        report["browse"]["tabs"]
+    )
+
+
+def test_an_episode_scores_what_was_done_on_the_screen(report: dict[str, Any]) -> None:
+    untouched, with_code, with_computer_13, nearly = report["episodes"]
+    assert untouched["first"] == {
+        "screenshot": PNG,
+        "instruction": TASK["instruction"],
+        "has_tree": True,
+    }
+    assert untouched["score"] == 0.0
+    assert with_code["score"] == 1.0 and with_code["dones"] == [False] * 4 + [True]
+    assert with_computer_13["score"] == 1.0
+    assert nearly["score"] == 0.0
