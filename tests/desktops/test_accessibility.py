@@ -101,8 +101,11 @@ async def test_cells_of_a_sheet_have_names_texts_and_places() -> None:
         await open_app(computer, CALC, "--infilter=CSV:44,34,76,1", "a.csv")
         cell = await find(computer, limit_s=60, role="table cell", name="B2")
         assert (cell.text, cell.value) == ("4", 4.0)
+        await computer.settle(quiet_s=1, timeout_s=20)
         empty = await find(computer, role="table cell", name="C3")
-        await computer.perform([*click(*middle(empty)), Text("=B2*10\n")])
+        await computer.perform(click(*middle(empty)))
+        await find(computer, role="table cell", name="C3", states=empty.states | {"focused"})
+        await computer.perform([Text("=B2*10\n")])
         assert (await find(computer, role="table cell", name="C3", text="40")).value == 40.0
 
 

@@ -18,6 +18,7 @@ from dbus_fast.aio import MessageBus
 from dbus_fast.errors import DBusError
 
 from practicum.core.errors import MachineError
+from practicum.desktops.atspi_boxes import straighten
 from practicum.desktops.atspi_names import role_name, state_names
 from practicum.desktops.computer import Node, Screen
 
@@ -96,6 +97,8 @@ class Accessibility:
         try:
             async with asyncio.timeout(_CALL_LIMIT_S):
                 bus = await asyncio.shield(self._starting)
+            if not bus.connected:
+                raise EOFError
             reader = _Reader(bus, self._screen)
             apps = await reader.children_of(_Ref(_REGISTRY, _ROOT))
         except (OSError, EOFError, TimeoutError, DBusError, _RefusedError) as error:
@@ -133,6 +136,7 @@ class Accessibility:
             [address] = _body(await session.call(call))
         finally:
             _hang_up(session)
+            await _until_closed(session)
         bus = await MessageBus(bus_address=address).connect()
         self._bus = bus
         self._watch = asyncio.create_task(_until_closed(bus))
@@ -213,7 +217,7 @@ class _Reader:
                 known[item.ref] = item
         top = known.get(app) or await self._describe(app, app)
         await self._find_shown(top, known)
-        return await self._finish(top)
+        return straighten(await self._finish(top))
 
     async def _find_shown(self, top: _Item, known: dict[_Ref, _Item]) -> None:
         """Fill in the children that are on the screen, level by level."""

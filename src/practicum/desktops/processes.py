@@ -67,6 +67,7 @@ class Processes:
 
     def __init__(self, spec: Spec, *, lock_fd: int | None = None) -> None:
         self._spec = spec
+        self._remove = list(spec.remove)
         self._lock_fd = lock_fd
         """Held by the keeper for as long as it lives."""
         self._keeper: subprocess.Popen[bytes] | None = None
@@ -95,7 +96,7 @@ class Processes:
         spec = {
             "uid": self._spec.uid,
             "owns_uid": self._spec.owns_uid,
-            "remove": list(self._spec.remove),
+            "remove": self._remove,
         }
         passed = [theirs.fileno(), owner]
         if self._lock_fd is not None:
@@ -167,6 +168,7 @@ class Processes:
     def remove_in_the_end(self, paths: Sequence[str]) -> None:
         """Have further files deleted when the desktop goes."""
         self._ask({"op": "remove", "paths": list(paths)})
+        self._remove += paths
 
     async def run(
         self,
@@ -215,6 +217,14 @@ class Processes:
 
     async def stop(self) -> None:
         """End all processes and remove the files; idempotent."""
+        await self._wait_for_end()
+        if self._keeper is not None and self._keeper.returncode != 0:
+            # Somebody killed the keeper: another one, without a desktop, clears up after it.
+            self.start()
+            await self._wait_for_end()
+        self._keeper = None
+
+    async def _wait_for_end(self) -> None:
         if self._line is not None:
             self._hang_up()
         if self._gone is None:
