@@ -58,8 +58,6 @@ async def _launch(step: spec.LaunchStep, computer: Computer) -> None:
         command = get_app(step.app).argv(*(a.replace("file://~", f"file://{home}") for a in files))
     await computer.launch(command)
     await wait_for_window(computer, step.window, step.timeout_s)
-    if step.shows is not None:
-        await _wait_for_element(computer, step.shows, step.timeout_s)
 
 
 async def wait_for_window(computer: Computer, title: str, timeout_s: float) -> None:
@@ -75,14 +73,14 @@ async def wait_for_window(computer: Computer, title: str, timeout_s: float) -> N
     await wait_until(is_there, timeout_s, f"no window with {title!r} in its title is active")
 
 
-async def _wait_for_element(computer: Computer, target: str, timeout_s: float) -> None:
-    wanted = read_target(target)
+async def _await(step: spec.AwaitStep, computer: Computer) -> None:
+    wanted = read_target(step.shows)
 
     async def is_there() -> bool:
         shown = elements(await computer.accessibility(), computer.screen)
         return any(e.role == wanted.role and wanted.fits(e.name) for e in shown)
 
-    await wait_until(is_there, timeout_s, f"no {target} is shown")
+    await wait_until(is_there, step.timeout_s, f"no {step.shows} is shown")
 
 
 async def wait_until(
@@ -112,6 +110,7 @@ _DO: dict[type, Callable[[Any, Computer], Awaitable[None]]] = {
     spec.WriteStep: _write,
     spec.RunStep: _run,
     spec.LaunchStep: _launch,
+    spec.AwaitStep: _await,
     spec.ClipboardStep: _clipboard,
     spec.ActStep: _act,
 }

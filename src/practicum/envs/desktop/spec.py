@@ -67,8 +67,6 @@ class LaunchStep(StrictConfig):
     """A program of your own instead of `app`."""
     window: str
     """A part of the title its window has when it is ready."""
-    shows: str | None = None
-    """An element that must be there too, as in `push button "Save"`."""
     timeout_s: float = Field(60, gt=0)
 
     @model_validator(mode="after")
@@ -78,6 +76,15 @@ class LaunchStep(StrictConfig):
         if self.command is not None and self.arguments:
             raise ValueError("arguments belong to app; put them into command")
         return self
+
+
+class AwaitStep(StrictConfig):
+    """Wait until an element is shown."""
+
+    do: Literal["await"]
+    shows: str
+    """As in `push button "Save"`."""
+    timeout_s: float = Field(30, gt=0)
 
 
 class ClipboardStep(StrictConfig):
@@ -95,7 +102,7 @@ class ActStep(StrictConfig):
 
 
 SetupStep = Annotated[
-    WriteStep | RunStep | LaunchStep | ClipboardStep | ActStep,
+    WriteStep | RunStep | LaunchStep | AwaitStep | ClipboardStep | ActStep,
     Field(discriminator="do"),
 ]
 

@@ -49,8 +49,8 @@ def _site(pages: dict[str, str], title: str, shows: str) -> list[dict[str, Any]]
             "app": "browser",
             "arguments": ["file://~/site/index.html"],
             "window": title,
-            "shows": shows,
         },
+        {"do": "await", "shows": shows},
     ]
 
 

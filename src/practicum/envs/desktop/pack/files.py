@@ -18,9 +18,15 @@ from practicum.envs.desktop.pack.family import (
 Drawn = dict[str, Any]
 
 
-def _open(folder: str = "~/Documents") -> dict[str, Any]:
-    title = folder.rpartition("/")[2]
-    return {"do": "launch", "app": "files", "arguments": [folder], "window": title}
+def _open(shows: str) -> list[dict[str, Any]]:
+    """Show the folder Documents, with an icon in it."""
+    return [
+        {"do": "launch", "app": "files", "arguments": ["~/Documents"], "window": "Documents"},
+        # The file manager tells of no icon that was there before anybody asked; this reads again.
+        {"do": "act", "action": "wait 0.5"},
+        {"do": "act", "action": "key f5"},
+        {"do": "await", "shows": f'icon "{shows}"'},
+    ]
 
 
 def _named(names: list[str]) -> list[dict[str, str]]:
@@ -45,7 +51,7 @@ def _new_folder(rng: random.Random) -> Drawn:
     return {
         "instruction": f"Create a folder called {name} in the folder Documents, which the file "
         "manager shows.",
-        "setup": [*_named(others), _open()],
+        "setup": [*_named(others), *_open(f"{others[0]}.txt")],
         "checks": [command_holds(f"test -d ~/Documents/{name}")],
         "oracle": make(name),
         "negative": make(wrong),
@@ -67,7 +73,7 @@ def _rename(rng: random.Random) -> Drawn:
     return {
         "instruction": f"Rename the file {old}.txt in the folder Documents, which the file manager "
         f"shows, to {new}.txt.",
-        "setup": [*_named([old, other]), _open()],
+        "setup": [*_named([old, other]), *_open(f"{old}.txt")],
         "checks": [
             file_is(f"~/Documents/{new}.txt", f"about {old}"),
             file_exists(f"~/Documents/{old}.txt", exists=False),
@@ -88,7 +94,7 @@ def _delete(rng: random.Random) -> Drawn:
     return {
         "instruction": f"Delete the file {target}.txt from the folder Documents, which the file "
         "manager shows, and nothing else. The trash is fine.",
-        "setup": [*_named(names), _open()],
+        "setup": [*_named(names), *_open(f"{target}.txt")],
         "checks": [
             file_exists(f"~/Documents/{target}.txt", exists=False),
             *(file_exists(f"~/Documents/{name}.txt") for name in names if name != target),
@@ -118,7 +124,7 @@ def _into_folder(rng: random.Random, *, moves: bool) -> Drawn:
         "setup": [
             *_named([name, other]),
             {"do": "run", "command": f"mkdir ~/Documents/{folder}"},
-            _open(),
+            *_open(folder),
         ],
         "checks": [
             file_is(f"~/Documents/{folder}/{name}.txt", f"about {name}"),
