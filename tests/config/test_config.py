@@ -4,6 +4,7 @@ import pytest
 
 from practicum.config.base import StrictConfig, read_config
 from practicum.config.eval import EvalConfig
+from practicum.config.gateway import GatewayConfig
 from practicum.config.train import RlConfig, SftConfig
 from practicum.core.errors import ConfigError
 
@@ -11,7 +12,12 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 MINIMAL = {"env": "textcraft", "policy": "expert"}
 
 
-KINDS: dict[str, type[StrictConfig]] = {"eval": EvalConfig, "sft": SftConfig, "rl": RlConfig}
+KINDS: dict[str, type[StrictConfig]] = {
+    "eval": EvalConfig,
+    "gateway": GatewayConfig,
+    "rl": RlConfig,
+    "sft": SftConfig,
+}
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda p: p.stem)

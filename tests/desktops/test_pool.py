@@ -16,8 +16,8 @@ from practicum.desktops.provider import leased
 BROKEN = MachineError("no display", kind="x-server")
 
 
-def pool_of(factory: Factory, **terms: float) -> Pool[MemoryMachine]:
-    return Pool(factory, PoolConfig.model_validate({"rest_s": 0.05, **terms}))
+def pool_of(factory: Factory, ttl_s: float = 60, **terms: float) -> Pool[MemoryMachine]:
+    return Pool(factory, PoolConfig.model_validate({"rest_s": 0.05, **terms}), ttl_s=ttl_s)
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -213,9 +213,9 @@ class Vendor:
     """What someone else's SDK looks like behind the protocol."""
 
     id = "vendor-1"
-    ttl_s = 0.03
 
-    def __init__(self, *answers: MachineError | None) -> None:
+    def __init__(self, ttl_s: float, *answers: MachineError | None) -> None:
+        self.ttl_s = ttl_s
         self.answers = list(answers)
         self.num_renewals = 0
         self.is_released = False
@@ -236,15 +236,15 @@ class Vendor:
 
 async def test_a_heartbeat_survives_a_shaky_line_but_not_a_dead_one() -> None:
     shaky = MachineError("reset by peer", kind="connection")
-    lease = Vendor(None, shaky, shaky, None)
+    lease = Vendor(0.3, None, shaky, shaky, None)
     async with leased(lease):  # type: ignore[type-var]
         await until(lambda: lease.num_renewals >= 6)
     assert lease.is_released
-    lease = Vendor(*([shaky] * 99))
+    lease = Vendor(0.03, *([shaky] * 99))
     with pytest.raises(MachineError, match=r"could not be renewed for 0.03 s") as caught:
         async with leased(lease):  # type: ignore[type-var]
             await until(lambda: lease.num_renewals >= 3)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.2)
             raise shaky
     assert caught.value.kind == "lost-lease"
     assert lease.is_released

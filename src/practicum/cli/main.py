@@ -16,6 +16,7 @@ from practicum.cli.data import data
 from practicum.cli.doctor import doctor
 from practicum.cli.envs import envs
 from practicum.cli.evaluate import evaluate
+from practicum.cli.gateway import gateway
 from practicum.cli.serve import serve
 from practicum.cli.tasks import tasks
 from practicum.cli.train import rl, sft
@@ -37,6 +38,7 @@ app.command("check")(check)
 app.command("eval")(evaluate)
 app.command("compare")(compare)
 app.command("serve")(serve)
+app.command("gateway")(gateway)
 app.add_typer(data, name="data")
 app.command("sft")(sft)
 app.command("rl")(rl)

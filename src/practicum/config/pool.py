@@ -16,8 +16,6 @@ class PoolConfig(StrictConfig):
     """Machines kept ready ahead of demand."""
     starting_at_once: int = Field(4, ge=1)
     """Machines being started or reset at the same time."""
-    ttl_s: float = Field(300.0, gt=0)
-    """A lease that is not renewed for so long ends, and its machine is reset for the next."""
     wait_s: float = Field(600.0, gt=0)
     """How long a caller waits for a machine at most."""
     max_waiting: int = Field(1024, ge=1)

@@ -36,6 +36,8 @@ from practicum.desktops.provider import BUSY, DESKTOP_LOST, LOST_LEASE, TRANSIEN
 
 logger = logging.getLogger(__name__)
 
+TTL_S = 300.0
+"""A lease that is not renewed for so long ends, and its machine is reset for the next."""
 STOP_ATTEMPTS = 3
 NUM_REMEMBERED = 100
 """Machines in quarantine that are remembered by name; all are counted."""
@@ -78,7 +80,7 @@ class PoolLease(Generic[M]):
     @property
     def ttl_s(self) -> float:
         """It must be renewed more often than this."""
-        return self.pool.config.ttl_s
+        return self.pool.ttl_s
 
     @property
     def computer(self) -> Computer:
@@ -103,10 +105,13 @@ class Pool(Generic[M]):
         self,
         make: Callable[[], M],
         config: PoolConfig | None = None,
+        *,
+        ttl_s: float = TTL_S,
         metrics: Metrics | None = None,
         name: str = "local",
     ) -> None:
         self.config = config or PoolConfig()
+        self.ttl_s = ttl_s
         self.name = name
         self.metrics = metrics or Metrics()
         self.quarantine: deque[Quarantined] = deque(maxlen=NUM_REMEMBERED)
@@ -115,7 +120,7 @@ class Pool(Generic[M]):
         """All that run or may still run, also those being taken down."""
         self._ready: deque[M] = deque()
         self._waiting: deque[asyncio.Future[M]] = deque()
-        self._leases: LeaseBook[str, PoolLease[M]] = LeaseBook(self.config.ttl_s)
+        self._leases: LeaseBook[str, PoolLease[M]] = LeaseBook(ttl_s)
         self._doing: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         # Starting and resetting are heavy; more at once would only slow each other down.
@@ -337,7 +342,7 @@ class Pool(Generic[M]):
 
     async def _run_out(self, _: str, lease: PoolLease[M]) -> None:
         lease.lost = MachineError(
-            f"lease {lease.id} was not renewed for {self.config.ttl_s:g} s", kind=LOST_LEASE
+            f"lease {lease.id} was not renewed for {self.ttl_s:g} s", kind=LOST_LEASE
         )
         logger.warning("pool %s: %s", self.name, lease.lost)
         self.metrics.count("desktop_leases_expired_total", host=self.name)

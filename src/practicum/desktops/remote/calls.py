@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import ssl
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -86,6 +87,7 @@ class Calls:
         timeout_s: float = CALL_TIMEOUT_S,
         backoff: Backoff = BACKOFF,
         on_wait: OnWait | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         if not base_url.startswith(("http://", "https://")):
             raise ConfigError(f"{base_url} is no http or https URL")
@@ -97,7 +99,12 @@ class Calls:
         self._backoff = backoff
         self._patience = replace(backoff, attempts=backoff.attempts * BUSY_PATIENCE)
         self._on_wait = on_wait
+        self._tls = tls
         self._session: aiohttp.ClientSession | None = None
+
+    async def once(self, method: str, path: str, **body: Any) -> Reply:
+        """Make a call, once; whoever asks decides what to do about a failure."""
+        return await self._call(method, path, {}, **body)
 
     async def look(self, method: str, path: str, **body: Any) -> Reply:
         """Make a call that changes nothing; repeated if need be."""
@@ -167,7 +174,7 @@ class Calls:
             raise CallError(f"{what}: {_name(error)}", kind="connection") from error
         except aiohttp.ClientError as error:
             raise CallError(f"{what}: {_name(error)}", kind="bad-reply") from error
-        if response.status != 200:
+        if not 200 <= response.status < 300:
             raise _refusal(what, response.status, response.headers.get("Retry-After"), body)
         return Reply(what, body, response.content_type)
 
@@ -175,7 +182,9 @@ class Calls:
         if self._session is None:
             # Deadlines are ours, one for each call.
             self._session = aiohttp.ClientSession(
-                headers=self._headers, timeout=aiohttp.ClientTimeout()
+                connector=aiohttp.TCPConnector(ssl=self._tls or True),
+                headers=self._headers,
+                timeout=aiohttp.ClientTimeout(),
             )
         return self._session
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, Literal
 
@@ -25,12 +26,14 @@ async def connect(
     timeout_s: float = CALL_TIMEOUT_S,
     backoff: Backoff = BACKOFF,
     on_wait: OnWait | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> RemoteComputer:
     """Connect to a desktop's server; `kind` None asks which one it is.
 
-    `on_wait` hears of every wait for a server that is full; by default it is logged.
+    `on_wait` hears of every wait for a server that is full; by default it is logged. `tls` says
+    whom to trust instead of the system's certificates.
     """
-    calls = Calls(url, token, timeout_s=timeout_s, backoff=backoff, on_wait=on_wait)
+    calls = Calls(url, token, timeout_s=timeout_s, backoff=backoff, on_wait=on_wait, tls=tls)
     try:
         kind = kind or await _ask(calls)
         if kind == "practicum":

@@ -1,0 +1,1 @@
+"""One authenticated front for many desktops on many hosts, and its client."""

@@ -1,0 +1,72 @@
+"""OSWorld's getters that dial ports find them: desktop-env, a gateway, a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from desktops.machines import require_desktop
+from desktops.test_gateway_on_xvfb import ROOT, gateway
+from support import require_file
+
+from practicum.desktops.gateway.client import GatewayLease
+from practicum.desktops.gateway.forward import forwarded
+
+PYTHON = ROOT / ".venv-osworld/bin/python"
+SCRIPT = Path(__file__).with_name("osworld_getters.py")
+LIMIT_S = 200
+INSIDE = {"chromium": 9222, "vlc": 8080}
+
+
+async def ask(lease: GatewayLease, ports: Any, folder: Path, title: str) -> dict[str, Any]:
+    given = {
+        "host": "127.0.0.1",
+        **ports,
+        "inside": INSIDE,
+        "home": str(lease.computer.home),
+        "page": f"<title>{title}</title>",
+        "folder": str(folder),
+        "report": str(folder / "report.json"),
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(str(PYTHON), "-W", "ignore", str(SCRIPT)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+    )
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            said, _ = await process.communicate(json.dumps(given).encode())
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, said.decode()[-4000:]
+    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    return report
+
+
+async def test_getters_that_dial_find_each_desktops_own_ports(tmp_path: Path) -> None:
+    require_desktop("chromium")
+    require_file(PYTHON, "make test-osworld")
+
+    async def episode(client: Any, number: int) -> None:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with client.lease() as lease, forwarded(lease.doors) as ports:
+            found = await ask(lease, ports, folder, f"desktop {number}")
+            home = lease.computer.home
+        assert found["command"].strip() == str(home)
+        assert found["error"].strip() == "no"
+        assert f"file://{home}/page.html" in found["tabs"]
+        assert found["page"] == f"desktop {number}"
+        assert "<state>playing</state>" in found["vlc"]
+
+    local = {"body": "xvfb", "ports": INSIDE}
+    async with gateway(tmp_path, size=1, local=local) as (client, _):
+        await episode(client, 0)
