@@ -17,6 +17,7 @@ from practicum.desktops.computer import (
     Text,
     Window,
 )
+from practicum.envs.desktop.bodies import Address, Desk
 
 SHOWING = frozenset({"showing", "visible"})
 HOME = "/home/user"
@@ -120,6 +121,15 @@ class MemoryComputer:
         self.files[path.replace("~", HOME)] = data
 
 
+def desk_of(computer: MemoryComputer) -> Desk:
+    return Desk(computer, _nowhere)
+
+
+@asynccontextmanager
+async def _nowhere() -> AsyncIterator[Address]:
+    yield Address("127.0.0.1", 9)
+
+
 class MemoryDesktops:
     """Hands out a new computer each time."""
 
@@ -130,11 +140,11 @@ class MemoryDesktops:
         self.num_open = 0
 
     @asynccontextmanager
-    async def lease(self) -> AsyncIterator[MemoryComputer]:
+    async def lease(self) -> AsyncIterator[Desk]:
         self.computers.append(MemoryComputer())
         self.num_open += 1
         try:
-            yield self.computers[-1]
+            yield desk_of(self.computers[-1])
         finally:
             self.num_open -= 1
 

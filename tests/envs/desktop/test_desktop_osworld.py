@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envs.desktop.memory_computer import MemoryComputer
+from envs.desktop.memory_computer import MemoryComputer, desk_of
 
 from practicum.core.errors import ConfigError, EnvError
 from practicum.desktops.computer import CommandResult
@@ -140,4 +140,4 @@ async def test_a_step_that_does_not_work_is_a_set_up_error(
 
 def test_a_task_that_nothing_can_judge_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="osworld_python=PATH"):
-        make_job(osworld_task(TASK), Tools())
+        make_job(osworld_task(TASK), Tools(), desk_of(MemoryComputer()))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envs.desktop.memory_computer import MemoryComputer, MemoryDesktops
+from envs.desktop.memory_computer import MemoryComputer, MemoryDesktops, desk_of
 
 from practicum.agents.chat import ChatAgent
 from practicum.agents.formats import get_format
@@ -264,7 +264,7 @@ def _leasing(computer: MemoryComputer) -> Any:
 
     @asynccontextmanager
     async def lease() -> Any:
-        yield computer
+        yield desk_of(computer)
 
     return lease
 

@@ -60,7 +60,7 @@ class DesktopEpisode:
 
     async def start(self) -> Observation:
         """Set the task up and show the desktop."""
-        await self._job.set_up(self._computer)
+        await self._job.set_up()
         return await self._observe(f"Task: {self._task.prompt}")
 
     async def step(self, action: Action) -> StepResult:
@@ -78,7 +78,7 @@ class DesktopEpisode:
             return await self._end(meaning)
         if self._num_turns >= self._job.max_turns:
             return await self._end(None)
-        await self._job.look(self._computer)
+        await self._job.look()
         return StepResult(await self._observe("Done."), info=self._info())
 
     @property
@@ -88,7 +88,7 @@ class DesktopEpisode:
 
     async def grade(self) -> Grade:
         """Judge the state as it is now, as if the agent had not said anything."""
-        return await self._job.grade(self._computer, None)
+        return await self._job.grade(None)
 
     async def _perform(self, meaning: Performed) -> None:
         try:
@@ -98,7 +98,7 @@ class DesktopEpisode:
         await self._computer.settle()
 
     async def _end(self, ended: Ended | None) -> StepResult:
-        grade = await self._job.grade(self._computer, ended)
+        grade = await self._job.grade(ended)
         words = "The episode has ended." if ended else "The last turn is over."
         info = {**self._info(), "verdict": "graded", "checks": dict(grade.parts)}
         return StepResult(
@@ -155,9 +155,10 @@ class Desktop:
     @asynccontextmanager
     async def open(self, task: Task) -> AsyncIterator[DesktopEpisode]:
         """Lease a computer for one episode."""
-        job = tasks.make_job(task, self._tools)
-        async with self._desktops.lease() as computer:
-            yield DesktopEpisode(task, computer, self._options, job)
+        self._tools.require_for(task)
+        async with self._desktops.lease() as desk:
+            job = tasks.make_job(task, self._tools, desk)
+            yield DesktopEpisode(task, desk.computer, self._options, job)
 
     async def aclose(self) -> None:
         """Take the computers down."""
@@ -174,11 +175,13 @@ def create(
     judge: str | None = None,
     judge_cache: str = "~/.cache/practicum/judge",
     osworld_python: str | None = None,
+    ca_file: str | None = None,
 ) -> Desktop:
     """Make the environment; called by the registry.
 
-    `tasks_path`: a task file or a folder of them instead of the pack. `body`: `xvfb`,
-    `namespace` or the URL of a gateway. `judge`: `MODEL@BASE_URL` for screenshot checks.
+    `tasks_path`: a task file or a folder of them instead of the pack. `body`: `xvfb` or
+    the URL of a gateway, whose token is read from PRACTICUM_GATEWAY_TOKEN and whose certificate
+    is checked against `ca_file`. `judge`: `MODEL@BASE_URL` for screenshot checks.
     `osworld_python`: the interpreter of an environment with `desktop-env`.
     """
     chosen_view = next((name for name in VIEWS if name == view), None)
@@ -188,7 +191,7 @@ def create(
     if space is None:
         raise unknown_name("coordinate space", coordinates, SPACES)
     return Desktop(
-        open_desktops(body, _read_screen(screen)),
+        open_desktops(body, _read_screen(screen), Path(ca_file).expanduser() if ca_file else None),
         Options(chosen_view, space),
         tasks.Panels(Path(tasks_path).expanduser() if tasks_path else None),
         judge=ScreenJudge(judge, Path(judge_cache).expanduser()) if judge else None,

@@ -17,10 +17,11 @@ from practicum.core.task import Panel, Task
 from practicum.desktops.computer import Computer
 from practicum.envs.desktop import checks, spec
 from practicum.envs.desktop.actions import Ended
+from practicum.envs.desktop.bodies import Desk
 from practicum.envs.desktop.judge import ScreenJudge
 from practicum.envs.desktop.milestones import Milestones
 from practicum.envs.desktop.osworld.files import OSWORLD, read_osworld_file
-from practicum.envs.desktop.osworld.job import OsworldJob, Reach
+from practicum.envs.desktop.osworld.job import OsworldJob
 from practicum.envs.desktop.setup import set_up
 from practicum.envs.desktop.verdict import Grade
 from practicum.envs.panels import PanelFolder
@@ -29,7 +30,7 @@ PACK = PanelFolder("practicum.envs.desktop")
 
 
 class Job(Protocol):
-    """What one episode of a task needs besides a computer."""
+    """What one episode of a task does besides the agent's actions."""
 
     @property
     def max_turns(self) -> int:
@@ -41,15 +42,15 @@ class Job(Protocol):
         """The share of milestones reached, if there are any."""
         ...
 
-    async def set_up(self, computer: Computer) -> None:
+    async def set_up(self) -> None:
         """Bring the computer into the first state, or raise."""
         ...
 
-    async def look(self, computer: Computer) -> None:
+    async def look(self) -> None:
         """Look for milestones after a turn."""
         ...
 
-    async def grade(self, computer: Computer, ended: Ended | None) -> Grade:
+    async def grade(self, ended: Ended | None) -> Grade:
         """Judge the state, or raise if that is not possible."""
         ...
 
@@ -61,13 +62,11 @@ class Tools:
     judge: ScreenJudge | None = None
     osworld_python: Path | None = None
     """The interpreter that has `desktop-env`."""
-    reach: Reach | None = None
-    """How OSWorld's evaluators get at a computer."""
 
     def require_for(self, task: Task) -> None:
         """Raise `ConfigError` if a task cannot be judged with these."""
         if task.data["format"] == OSWORLD:
-            self._osworld(task)
+            self.python_for(task)
         elif task.data["format"] == spec.OURS and self.judge is None:
             own = spec.TaskSpec.of(task)
             asked = [*own.checks, *(milestone.check for milestone in own.milestones)]
@@ -76,19 +75,16 @@ class Tools:
                     f"{task.id} has a screenshot check: give the option judge=MODEL@BASE_URL"
                 )
 
-    def osworld_job(self, task: Task) -> OsworldJob:
-        """Make the job of an OSWorld task."""
-        return OsworldJob(task, *self._osworld(task))
-
-    def _osworld(self, task: Task) -> tuple[Path, Reach]:
-        if self.osworld_python is None or self.reach is None:
+    def python_for(self, task: Task) -> Path:
+        """The interpreter that judges an OSWorld task."""
+        if self.osworld_python is None:
             raise ConfigError(
                 f"{task.id} is judged by OSWorld's own evaluators: give the option "
                 "osworld_python=PATH, an interpreter with desktop-env installed"
             )
         if not self.osworld_python.exists():
             raise ConfigError(f"osworld_python={self.osworld_python} does not exist")
-        return self.osworld_python, self.reach
+        return self.osworld_python
 
     async def aclose(self) -> None:
         """Close the judge's connections."""
@@ -99,8 +95,9 @@ class Tools:
 class OwnJob:
     """An episode of a task in our format."""
 
-    def __init__(self, task: Task, tools: Tools) -> None:
+    def __init__(self, task: Task, tools: Tools, computer: Computer) -> None:
         self._spec = spec.TaskSpec.of(task)
+        self._computer = computer
         self._judge = tools.judge
         self._milestones = Milestones(self._spec.milestones, ordered=self._spec.ordered)
 
@@ -114,29 +111,29 @@ class OwnJob:
         """The share of milestones reached."""
         return self._milestones.progress
 
-    async def set_up(self, computer: Computer) -> None:
+    async def set_up(self) -> None:
         """Carry out the set-up steps."""
-        await set_up(self._spec, computer)
+        await set_up(self._spec, self._computer)
 
-    async def look(self, computer: Computer) -> None:
+    async def look(self) -> None:
         """Look for milestones."""
-        evidence = checks.Evidence(computer, None, self._judge)
+        evidence = checks.Evidence(self._computer, None, self._judge)
         await self._milestones.look(evidence, is_end=False)
 
-    async def grade(self, computer: Computer, ended: Ended | None) -> Grade:
+    async def grade(self, ended: Ended | None) -> Grade:
         """Evaluate the checks, and the milestones for a last time."""
-        evidence = checks.Evidence(computer, ended, self._judge)
+        evidence = checks.Evidence(self._computer, ended, self._judge)
         await self._milestones.look(evidence, is_end=True)
         return await checks.grade(self._spec, evidence)
 
 
-def make_job(task: Task, tools: Tools) -> Job:
+def make_job(task: Task, tools: Tools, desk: Desk) -> Job:
     """Make the job of a task by its format."""
     kind = task.data.get("format")
     if kind == spec.OURS:
-        return OwnJob(task, tools)
+        return OwnJob(task, tools, desk.computer)
     if kind == OSWORLD:
-        return tools.osworld_job(task)
+        return OsworldJob(task, tools.python_for(task), desk)
     raise unknown_name(f"format of {task.id}", str(kind), [spec.OURS, OSWORLD])
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any
 
 from practicum.core.errors import RewardError
 from practicum.core.task import Task
-from practicum.desktops.computer import Computer
 from practicum.envs.desktop.actions import Ended
+from practicum.envs.desktop.bodies import Address, Desk
 from practicum.envs.desktop.osworld.verbs import Stage, run_steps
 from practicum.envs.desktop.python_check import run_isolated
 from practicum.envs.desktop.verdict import Grade
@@ -24,55 +23,37 @@ GRADE_TIMEOUT_S = 300.0
 DOWNLOADS = Path("~/.cache/practicum/osworld").expanduser()
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a computer's OSWorld server and its programs can be dialled."""
-
-    host: str
-    server_port: int
-    chromium_port: int = 9222
-    vlc_port: int = 8080
-
-
-class Reach(Protocol):
-    """Makes a computer reachable for OSWorld's evaluators while the context lasts."""
-
-    def __call__(self, computer: Computer) -> AbstractAsyncContextManager[Address]:
-        """Serve OSWorld's wire protocol for a computer."""
-        ...
-
-
 class OsworldJob:
     """An episode of a task in OSWorld's format."""
 
     max_turns = MAX_TURNS
     progress: float | None = None
 
-    def __init__(self, task: Task, python: Path, reach: Reach) -> None:
+    def __init__(self, task: Task, python: Path, desk: Desk) -> None:
         self._task: Mapping[str, Any] = task.data["task"]
         self._python = python
-        self._reach = reach
+        self._desk = desk
         # Removed with the job: evaluators find there what set-up steps kept.
         self._folder = TemporaryDirectory(prefix="practicum-osworld-")
 
-    async def set_up(self, computer: Computer) -> None:
+    async def set_up(self) -> None:
         """Carry out `config`."""
-        await run_steps(self._task.get("config", []), self._stage(computer))
-        await computer.settle()
+        await run_steps(self._task.get("config", []), self._stage())
+        await self._desk.computer.settle()
 
-    async def look(self, computer: Computer) -> None:
+    async def look(self) -> None:
         """OSWorld's tasks have no milestones."""
 
-    async def grade(self, computer: Computer, ended: Ended | None) -> Grade:
+    async def grade(self, ended: Ended | None) -> Grade:
         """Carry out `postconfig` and evaluate, in a process with a deadline."""
         evaluator = self._task["evaluator"]
-        await run_steps(evaluator.get("postconfig", []), self._stage(computer))
+        await run_steps(evaluator.get("postconfig", []), self._stage())
         has_failed = ended is not None and ended.how == "fail"
         if evaluator["func"] == "infeasible":
             return _graded(float(has_failed), "infeasible")
         if has_failed:
             return _graded(0.0, str(evaluator["func"]))
-        async with self._reach(computer) as address:
+        async with self._desk.reach() as address:
             score = await self._evaluate(evaluator, address)
         return _graded(score, str(evaluator["func"]))
 
@@ -91,8 +72,8 @@ class OsworldJob:
             raise RewardError(f"OSWorld's evaluator failed: {reason}", kind="check")
         return float(answer["score"])
 
-    def _stage(self, computer: Computer) -> Stage:
-        return Stage(computer, Path(self._folder.name), DOWNLOADS)
+    def _stage(self) -> Stage:
+        return Stage(self._desk.computer, Path(self._folder.name), DOWNLOADS)
 
 
 def _graded(score: float, name: str) -> Grade:
