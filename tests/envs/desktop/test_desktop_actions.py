@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from envs.desktop.memory_computer import MemoryComputer
 
 from practicum.agents.formats import FORMATS
 from practicum.core.commands import to_call
@@ -20,6 +21,7 @@ from practicum.envs.desktop.actions import (
     read_action,
     to_pixels,
 )
+from practicum.envs.desktop.languages import Pyautogui
 
 SCREEN = Screen(1280, 720)
 
@@ -111,3 +113,21 @@ def test_every_format_writes_and_reads_every_action(name: str, text: str) -> Non
     decision = Decision(Action(text), "because")
     assert FORMATS[name].parse(FORMATS[name].render(decision, commands), commands) == decision
     assert to_call(commands, text).name == text.split()[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("drag 1 2 3 4", "pyautogui.moveTo(1, 2)\npyautogui.dragTo(3, 4, duration=0.3)"),
+        ("type it's", 'pyautogui.write("it\'s")'),
+        ("key ctrl+s", "pyautogui.hotkey('ctrl', 's')"),
+        ("scroll 5 6 left 2", "pyautogui.hscroll(-2, 5, 6)"),
+        ("scroll 5 6 up 2", "pyautogui.scroll(2, 5, 6)"),
+        ("wait 0.5", "time.sleep(0.5)"),
+        ("answer 4 2", "ANSWER 4 2"),
+    ],
+)
+async def test_commands_are_put_into_code_that_is_read(text: str, code: str) -> None:
+    language = Pyautogui()
+    assert language.write(text) == code
+    await language.read(code, MemoryComputer())

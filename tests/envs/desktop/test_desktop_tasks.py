@@ -289,3 +289,26 @@ async def test_an_oracle_that_cannot_see_is_a_named_fault() -> None:
         desktop_of(view="screenshot"), task_of(oracle=[{"act": 'click [text ""]'}]), "expert"
     )
     assert episode.error is not None and episode.error.kind == "policy/oracle"
+
+
+async def test_the_expert_wins_in_pyautogui_code_too() -> None:
+    episode = await play(desktop_of(language="pyautogui"), task_of(), "expert", "react")
+    assert episode.is_success
+    said = [turn.action.text for turn in episode.turns if turn.action]
+    assert said == [
+        "pyautogui.click(200, 125)",
+        "pyautogui.write('hello')",
+        "pyautogui.hotkey('enter')",
+        "DONE",
+    ]
+
+
+@pytest.mark.parametrize(
+    "code", ["import os; os.system('id')", "pyautogui.press('nokey')", "x = 1", "done", "DONE now"]
+)
+async def test_code_that_is_not_done_is_feedback(code: str) -> None:
+    desktops = MemoryDesktops()
+    async with desktop_of(desktops, language="pyautogui").open(task_of()) as episode:
+        await episode.start()
+        result = await episode.step(Action(code))
+    assert result.is_refused and not result.is_done and desktops.computers[0].performed == []

@@ -21,11 +21,10 @@ from practicum.envs.desktop.actions import (
     RefusedError,
     Space,
     describe_space,
-    desktop_commands,
-    read_action,
 )
 from practicum.envs.desktop.bodies import Desktops, open_desktops
 from practicum.envs.desktop.judge import ScreenJudge
+from practicum.envs.desktop.languages import LANGUAGES, Language, LanguageName, make_language
 from practicum.envs.desktop.observe import VIEWS, View, observe
 from practicum.envs.desktop.players import make_player, make_random_player
 from practicum.envs.desktop.spec import ENV_ID
@@ -33,8 +32,8 @@ from practicum.envs.desktop.verdict import Grade
 
 RULES = """\
 You use a desktop computer with pointer and keyboard to do a task. After each action you are \
-shown the desktop again. Say `done` when the task is complete, `fail` if it cannot be done, or \
-`answer` if a question was asked: the result is judged then, and not before."""
+shown the desktop again. Say when the task is complete or cannot be done, or answer the question \
+that was asked: the result is judged then, and not before."""
 
 MAX_TURNS = 40
 """No task of the pack asks for more."""
@@ -46,15 +45,24 @@ class Options:
 
     view: View = "tree"
     space: Space = "pixels"
+    language: LanguageName = "commands"
 
 
 class DesktopEpisode:
     """One episode of one task on one computer."""
 
-    def __init__(self, task: Task, computer: Computer, options: Options, job: tasks.Job) -> None:
+    def __init__(
+        self,
+        task: Task,
+        computer: Computer,
+        options: Options,
+        language: Language,
+        job: tasks.Job,
+    ) -> None:
         self._task = task
         self._computer = computer
         self._options = options
+        self._language = language
         self._job = job
         self._num_turns = 0
 
@@ -67,7 +75,7 @@ class DesktopEpisode:
         """Carry out one action; judge the result when the agent ends or the horizon is reached."""
         self._num_turns += 1
         try:
-            meaning = read_action(action.text, self._options.space, self._computer.screen)
+            meaning = await self._language.read(action.text, self._computer)
             if isinstance(meaning, Performed):
                 await self._perform(meaning)
         except RefusedError as refusal:
@@ -134,11 +142,13 @@ class Desktop:
         self._panels = panels
         self._tools = tasks.Tools(judge, osworld_python)
         self.rules = f"{RULES}\n\n{describe_space(options.space, desktops.screen)}"
-        self.commands: Sequence[Command] = desktop_commands(options.space)
+        self._language = make_language(options.language, options.space)
+        self.commands: Sequence[Command] = self._language.commands
+        write = self._language.write
         self.scripts: Mapping[str, Script] = {
-            "expert": make_player("oracle", "done"),
-            "negative": make_player("negative", "done"),
-            "random": make_random_player(options.space, desktops.screen),
+            "expert": make_player("oracle", write),
+            "negative": make_player("negative", write),
+            "random": make_random_player(options.space, desktops.screen, write),
         }
 
     def panel_names(self) -> Sequence[str]:
@@ -158,7 +168,7 @@ class Desktop:
         self._tools.require_for(task)
         async with self._desktops.lease() as desk:
             job = tasks.make_job(task, self._tools, desk)
-            yield DesktopEpisode(task, desk.computer, self._options, job)
+            yield DesktopEpisode(task, desk.computer, self._options, self._language, job)
 
     async def aclose(self) -> None:
         """Take the computers down."""
@@ -171,6 +181,7 @@ def create(
     body: str = "xvfb",
     view: str = "tree",
     coordinates: str = "pixels",
+    actions: str = "commands",
     screen: str = "1280x720",
     judge: str | None = None,
     judge_cache: str = "~/.cache/practicum/judge",
@@ -181,7 +192,8 @@ def create(
 
     `tasks_path`: a task file or a folder of them instead of the pack. `body`: `xvfb` or
     the URL of a gateway, whose token is read from PRACTICUM_GATEWAY_TOKEN and whose certificate
-    is checked against `ca_file`. `judge`: `MODEL@BASE_URL` for screenshot checks.
+    is checked against `ca_file`. `actions`: `commands` or
+    `pyautogui`. `judge`: `MODEL@BASE_URL` for screenshot checks.
     `osworld_python`: the interpreter of an environment with `desktop-env`.
     """
     chosen_view = next((name for name in VIEWS if name == view), None)
@@ -190,9 +202,14 @@ def create(
     space = next((name for name in SPACES if name == coordinates), None)
     if space is None:
         raise unknown_name("coordinate space", coordinates, SPACES)
+    language = next((name for name in LANGUAGES if name == actions), None)
+    if language is None:
+        raise unknown_name("action language", actions, LANGUAGES)
+    if language == "pyautogui" and space != "pixels":
+        raise ConfigError(f"pyautogui knows pixels alone: leave coordinates={coordinates} out")
     return Desktop(
         open_desktops(body, _read_screen(screen), Path(ca_file).expanduser() if ca_file else None),
-        Options(chosen_view, space),
+        Options(chosen_view, space, language),
         tasks.Panels(Path(tasks_path).expanduser() if tasks_path else None),
         judge=ScreenJudge(judge, Path(judge_cache).expanduser()) if judge else None,
         osworld_python=Path(osworld_python).expanduser() if osworld_python else None,

@@ -22,31 +22,36 @@ from practicum.envs.desktop.targets import PLACE, Target, read_target
 
 PATIENCE = "wait 1"
 """What a player does while something is not there yet; no step of an oracle is this."""
+DONE = "done"
 
 _KEYS = ("enter", "tab", "esc", "up", "down", "left", "right", "ctrl+a", "ctrl+z", "alt+f4")
 _WORDS = ("hello", "ls", "42", "notes.txt")
 
 
-def make_player(steps_key: str, last: str) -> Script:
-    """A player of the steps in the task under a key; `last` follows when they do not end it."""
+def make_player(steps_key: str, write: Callable[[str], str]) -> Script:
+    """A player of the steps in the task under a key; `done` follows when they do not end it.
+
+    `write` puts an action into the language that is spoken.
+    """
+    patience = write(PATIENCE)
 
     def play(situation: Situation) -> Decision:
         steps: Sequence[Mapping[str, Any]] = situation.task.data.get(steps_key) or ()
-        taken = sum(1 for t in situation.history if t.action is None or t.action.text != PATIENCE)
+        taken = sum(1 for t in situation.history if t.action is None or t.action.text != patience)
         if taken >= len(steps):
-            return Decision(Action(last))
+            return Decision(Action(write(DONE)))
         step = steps[taken]
         shown = situation.observation.text
         if "when" in step and _find(shown, read_target(step["when"])) is None:
-            return Decision(Action(PATIENCE), f"There is no {step['when']} yet.")
+            return Decision(Action(patience), f"There is no {step['when']} yet.")
         text = step["act"]
         for place in PLACE.finditer(text):
             at = _find(shown, read_target(place["target"]))
             if at is None:
                 _require_sight(shown, place["target"])
-                return Decision(Action(PATIENCE), f"There is no {place['target']} yet.")
+                return Decision(Action(patience), f"There is no {place['target']} yet.")
             text = text.replace(place[0], f"{at[0]} {at[1]}")
-        return Decision(Action(text))
+        return Decision(Action(write(text)))
 
     return play
 
@@ -66,7 +71,7 @@ def _require_sight(shown: str, target: str) -> None:
         )
 
 
-def make_random_player(space: Space, screen: Screen) -> Script:
+def make_random_player(space: Space, screen: Screen, write: Callable[[str], str]) -> Script:
     """A player that does anything, by the turn's seed."""
 
     def play(situation: Situation) -> Decision:
@@ -85,6 +90,6 @@ def make_random_player(space: Space, screen: Screen) -> Script:
             lambda: f"scroll {point()} {rng.choice(('up', 'down'))} {rng.randint(1, 5)}",
             lambda: "done",
         ]
-        return Decision(Action(rng.choice(kinds)()))
+        return Decision(Action(write(rng.choice(kinds)())))
 
     return play

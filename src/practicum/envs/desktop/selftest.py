@@ -20,6 +20,7 @@ from practicum.envs.desktop.env import Desktop
 from practicum.envs.desktop.verdict import Verdict, verdict_of
 
 PARTS = ("untouched", "oracle", "negative")
+ENDS = ("done", "fail", "answer", "DONE", "FAIL", "ANSWER")
 WANTED = {"untouched": 0.0, "oracle": 1.0, "negative": 0.0}
 
 
@@ -88,7 +89,7 @@ def _stopped_early(turns: Sequence[Turn]) -> str:
     refused = [turn for turn in turns if turn.is_refused]
     if refused:
         return f"refused: {refused[0].completion.text!r}"
-    if turns[-1].completion.text.split(" ", 1)[0] in ("done", "fail", "answer"):
+    if turns[-1].completion.text.split(" ", 1)[0] in ENDS:
         return ""
     return f"it never ended; last shown: {_shorten(turns[-1])}"
 

@@ -48,14 +48,16 @@ class OsworldJob:
         """Carry out `postconfig` and evaluate, in a process with a deadline."""
         evaluator = self._task["evaluator"]
         await run_steps(evaluator.get("postconfig", []), self._stage())
+        func = evaluator["func"]
+        name = "+".join(func) if isinstance(func, list) else str(func)
         has_failed = ended is not None and ended.how == "fail"
         if evaluator["func"] == "infeasible":
             return _graded(float(has_failed), "infeasible")
         if has_failed:
-            return _graded(0.0, str(evaluator["func"]))
+            return _graded(0.0, name)
         async with self._desk.reach() as address:
             score = await self._evaluate(evaluator, address)
-        return _graded(score, str(evaluator["func"]))
+        return _graded(score, name)
 
     async def _evaluate(self, evaluator: Mapping[str, Any], address: Address) -> float:
         request = {**asdict(address), "evaluator": evaluator, "cache_dir": self._folder.name}

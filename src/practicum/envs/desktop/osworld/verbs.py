@@ -101,11 +101,13 @@ def _filled(command: str | Sequence[str], shell: bool, stage: Stage) -> str | li
     if isinstance(command, str):
         line = fill(command, stage)
         return line if shell else shlex.split(line)
-    home = str(stage.computer.home)
-    words = [fill(word, stage) for word in command]
-    words = [home + word[1:] if word.startswith("~/") else word for word in words]
+    words = [_expanded(fill(word, stage), stage) for word in command]
     # A list with shell=True is a command line in its first word, as for subprocess.
     return words[0] if shell else words
+
+
+def _expanded(word: str, stage: Stage) -> str:
+    return str(stage.computer.home) + word[1:] if word.startswith("~/") else word
 
 
 async def _download(stage: Stage, files: Sequence[Mapping[str, str]]) -> None:
@@ -131,7 +133,7 @@ async def _upload_file(stage: Stage, files: Sequence[Mapping[str, str]]) -> None
 
 
 async def _open(stage: Stage, path: str) -> None:
-    await stage.computer.launch(["xdg-open", fill(path, stage)])
+    await stage.computer.launch(["xdg-open", _expanded(fill(path, stage), stage)])
     name = PurePath(path).name
 
     async def is_open() -> bool:

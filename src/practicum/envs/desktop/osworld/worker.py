@@ -32,7 +32,6 @@ def grade(request: dict[str, Any]) -> float:
         cache_dir=request["cache_dir"],
         controller=controller,
         vm_platform=platform,
-        vm_machine=controller.get_vm_machine(),
         current_use_proxy=False,
     )
     evaluator = request["evaluator"]
