@@ -27,6 +27,7 @@ def test_a_known_action_becomes_a_named_call() -> None:
 
 def test_a_number_that_would_not_come_back_stays_text() -> None:
     assert to_call(COMMANDS, "get 007 logs").name == FREE_TEXT
+    assert to_call(COMMANDS, f"get {'9' * 5000} logs").name == FREE_TEXT
 
 
 @pytest.mark.parametrize(

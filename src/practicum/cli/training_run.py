@@ -19,7 +19,7 @@ from practicum.agents.formats import get_format
 from practicum.config.eval import EvalConfig
 from practicum.config.train import RlConfig, SftConfig, TrainingConfig
 from practicum.core.agent import Sampling
-from practicum.core.env import Environment, Guided
+from practicum.core.env import Environment, Guided, Milestoned
 from practicum.core.errors import ConfigError
 from practicum.core.reward import RewardFn
 from practicum.core.task import Task
@@ -32,6 +32,7 @@ from practicum.evaluate.statistics import Tally, estimate_success
 from practicum.policies.local.engine import EngineOptions
 from practicum.policies.local.policy import HfPolicy
 from practicum.policies.local.weights import find_model, load_model
+from practicum.rewards.milestones import judge_milestones
 from practicum.rewards.outcome import judge_outcome
 from practicum.rewards.progress import judge_progress
 from practicum.rollout.play import Limits, Slots, Table
@@ -126,7 +127,7 @@ class TrainingRun:
         agent = ChatAgent(self.environment, get_format(config.format), self.policy, sampling)
         judge: RewardFn = judge_outcome
         if isinstance(config, RlConfig) and config.dense > 0:
-            judge = judge_progress(judge_outcome, _guide(self.environment, config), config.dense)
+            judge = _dense(self.environment, config)
         return Table(self.environment, agent, judge, limits, Slots(config.sampler.slots))
 
     def note_training_set(
@@ -138,14 +139,16 @@ class TrainingRun:
         write_atomically(self.run.path / MANIFEST_FILE, to_text(manifest))
 
 
-def _guide(environment: Environment, config: RlConfig) -> Guided:
-    """Whoever can say how far the goal is."""
+def _dense(environment: Environment, config: RlConfig) -> RewardFn:
+    """Pay turns by milestones, or by whoever can say how far the goal is."""
+    if isinstance(environment, Milestoned):
+        return judge_milestones(judge_outcome, config.dense)
     if not isinstance(environment, Guided):
         raise ConfigError(
-            f"dense={config.dense:g} needs an expert that counts the turns left, which "
-            f"{environment.id} has not: leave dense out"
+            f"dense={config.dense:g} needs milestones or an expert that counts the turns left, "
+            f"and {environment.id} has neither: leave dense out"
         )
-    return environment
+    return judge_progress(judge_outcome, environment, config.dense)
 
 
 async def run_rl(
@@ -449,7 +452,7 @@ def _training_set(env: str, panels: str | list[str]) -> str:
 
 def _rl_tasks(environment: Environment, config: RlConfig) -> list[Task]:
     if config.dense > 0:
-        _guide(environment, config)  # refuse now, not after the first evaluation
+        _dense(environment, config)  # refuse now, not after the first evaluation
     tasks = _tasks_of(environment, config.panel, config.difficulties)
     drawn = draw_tasks(tasks, config.max_tasks, config.seed)
     return with_variants(environment, drawn, config.groups.variants)

@@ -46,7 +46,8 @@ class Call:
 
 
 _SLOT = re.compile(r"\{(\w+)(?::([\w|]+))?\}")
-_PATTERNS = {"": r".+?", "int": r"-?\d+", "number": r"-?\d+(?:\.\d+)?"}
+# Longer numbers mean nothing to any environment, and Python refuses to read the longest.
+_PATTERNS = {"": r".+?", "int": r"-?\d{1,15}", "number": r"-?\d{1,15}(?:\.\d{1,15})?"}
 
 
 def to_call(commands: Sequence[Command], text: str) -> Call:

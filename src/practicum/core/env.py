@@ -141,6 +141,16 @@ class Keyed(Protocol):
 
 
 @runtime_checkable
+class Milestoned(Protocol):
+    """An environment whose tasks can have milestones: it reports `PROGRESS` with each step."""
+
+    @property
+    def has_milestones(self) -> bool:
+        """Always true."""
+        ...
+
+
+@runtime_checkable
 class Live(Protocol):
     """An environment whose world has a clock of its own, as a desktop has.
 

@@ -127,6 +127,7 @@ class Desktop:
     id = ENV_ID
     max_turns = MAX_TURNS
     is_live = True
+    has_milestones = True
 
     def __init__(
         self,
