@@ -53,6 +53,7 @@ lint: .venv/.dev
 bench: .venv/.dev
 	.venv/bin/python benchmarks/textcraft.py
 	.venv/bin/python benchmarks/envs.py
+	.venv/bin/python benchmarks/desktop.py
 	benchmarks/run_rollout
 	benchmarks/run_train
 

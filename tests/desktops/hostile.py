@@ -123,6 +123,10 @@ pyautogui['os']
 pyautogui.size()[0:2]
 pyautogui.size()[-1].__class__
 time.time()
+pyperclip.paste()
+pyperclip.copy(1)
+pyperclip.copy('x' * 20000 + 'x')
+pyperclip.set_clipboard('xclip')
 time.sleep.__self__
 time.sleep.__class__
 time.sleep(1, 2)

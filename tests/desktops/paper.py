@@ -40,7 +40,11 @@ TREE = Node(
                     actions=("click",),
                     attributes={"toolkit": "gtk"},
                 ),
-                Node("terminal", text="$ ls\nfile\n", states=frozenset({"showing", "focused"})),
+                Node(
+                    "terminal",
+                    text="$ ls\nfile\n",
+                    states=frozenset({"showing", "focused", "multi-line"}),
+                ),
                 Node("slider", value=0.5, states=frozenset({"showing"})),
             ),
         ),

@@ -21,7 +21,7 @@ from practicum.desktops.computer import (
     Text,
     Wait,
 )
-from practicum.desktops.dialect import DialectError
+from practicum.desktops.dialect import Copy, DialectError
 
 SCREEN = Screen(800, 600)
 PREFIX = "import pyautogui; import time; pyautogui.FAILSAFE = False; "
@@ -135,6 +135,15 @@ def test_a_drag_goes_step_by_step_in_the_time_it_was_given() -> None:
     assert inputs("pyautogui.drag(-5, -6, mouseDownUp=False)")[-1] == Move(0, 0)
 
 
+def test_a_text_is_copied_where_that_is_allowed() -> None:
+    code = "import pyperclip\npyperclip.copy('é')\npyautogui.click()"
+    plan = dialect.read(code, SCREEN, (5, 6), can_copy=True)
+    assert plan.steps == (Copy("é"), *click())
+    for hidden in (code, "pyperclip.copy('é')", "from pyperclip import copy"):
+        with pytest.raises(DialectError):
+            inputs(hidden)
+
+
 def test_the_pointer_is_followed() -> None:
     assert inputs("pyautogui.moveTo(100, 100)\npyautogui.move(1, 1, _pause=False)")[-1] == Move(
         101, 101
@@ -145,7 +154,7 @@ def test_what_is_printed_is_kept() -> None:
     plan = dialect.read(
         "print(pyautogui.size())\nprint('at', pyautogui.position())", SCREEN, (5, 6)
     )
-    assert plan.output == "(800, 600)\nat (5, 6)\n" and plan.inputs == ()
+    assert plan.output == "(800, 600)\nat (5, 6)\n" and plan.steps == ()
 
 
 @pytest.mark.parametrize(

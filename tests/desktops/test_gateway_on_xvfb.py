@@ -24,6 +24,7 @@ from practicum.desktops.gateway.app import GatewayApp
 from practicum.desktops.gateway.client import GatewayClient
 from practicum.desktops.gateway.hosts import PoolHost
 from practicum.desktops.gateway.server import running
+from practicum.desktops.namespaces import why_no_room
 from practicum.desktops.provider import leased
 
 ROOT = Path(__file__).parents[2]
@@ -93,6 +94,45 @@ async def test_agents_share_desktops_and_find_them_as_new(tmp_path: Path) -> Non
         assert not host.pool.quarantine
 
 
+VICTIM = """
+import asyncio, sys
+from practicum.desktops.gateway.client import GatewayClient
+
+async def main():
+    client = GatewayClient(sys.argv[1], sys.stdin.readline().strip())
+    async with client.lease() as lease:
+        await lease.computer.run("echo half an episode > ~/mine; sleep 1000 & echo $! > ~/pid")
+        print(lease.id, flush=True)
+        await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+async def test_the_desktop_of_a_killed_client_comes_back_as_new(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    terms = {"size": 1, "ttl_s": 3, "audit_log": str(audit)}
+    async with gateway(tmp_path, **terms) as (client, _):
+        victim = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", VICTIM, client.url),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert victim.stdin and victim.stdout
+        try:
+            victim.stdin.write(f"{TOKEN}\n".encode())
+            lease_id = (await victim.stdout.readline()).decode().strip()
+        finally:
+            victim.kill()
+            await victim.wait()
+        async with client.lease() as lease:
+            found = await lease.computer.run("ls ~ | grep -c mine; pgrep -u $(id -u) sleep")
+            assert found.output == "0\n"
+        ends = [json.loads(line) for line in audit.read_text().splitlines()]
+        reasons = {e["lease"]: e["reason"] for e in ends if e["event"] == "end"}
+        assert reasons[lease_id] == "expired"
+
+
 async def test_when_the_x_server_is_killed_the_fault_has_a_name_and_the_pool_heals(
     tmp_path: Path,
 ) -> None:
@@ -132,6 +172,38 @@ async def test_a_desktops_own_port_is_reached_through_the_gateway(tmp_path: Path
                         assert answer.headers["X-Practicum-Fault"] == "port-silent"
                     await asyncio.sleep(0.1)
                 assert answer.status == 200
+
+
+def require_rooms() -> None:
+    """Ports inside namespaces are for root, where the kernel gives any."""
+    if os.geteuid() != 0 or why_no_room() is not None:
+        pytest.skip(f"no ports in namespaces here: {why_no_room() or 'not root'}")
+
+
+async def test_desktops_in_namespaces_each_have_their_own_port(tmp_path: Path) -> None:
+    require_rooms()
+    local = {"body": "namespace", "ports": {"vlc": 8080}}
+
+    async def episode(client: GatewayClient, number: int) -> None:
+        async with client.lease() as lease:
+            computer = lease.computer
+            await computer.write_file("~/page.html", f"desktop {number}".encode())
+            serve = f"/usr/bin/python3 -m http.server 8080 --bind 127.0.0.1 -d {computer.home}"
+            await computer.launch(serve)
+            door = lease.doors["vlc"]
+            headers = {"Authorization": str(door.authorization)}
+            async with door.connect() as session, asyncio.timeout(60):
+                while True:
+                    async with session.get(f"{door.url}/page.html", headers=headers) as answer:
+                        text = await answer.text()
+                        if answer.status == 200:
+                            break
+                        assert answer.headers["X-Practicum-Fault"] == "port-silent"
+                    await asyncio.sleep(0.1)
+            assert text == f"desktop {number}"
+
+    async with gateway(tmp_path, size=2, spares=2, local=local) as (client, _):
+        await asyncio.gather(*(episode(client, number) for number in range(4)))
 
 
 async def test_the_command_serves_and_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from desktops.machines import require_desktop
-from desktops.test_gateway_on_xvfb import ROOT, gateway
+from desktops.test_gateway_on_xvfb import ROOT, gateway, require_rooms
 from support import require_file
 
 from practicum.desktops.gateway.client import GatewayLease
@@ -54,6 +54,7 @@ async def ask(lease: GatewayLease, ports: Any, folder: Path, title: str) -> dict
 async def test_getters_that_dial_find_each_desktops_own_ports(tmp_path: Path) -> None:
     require_desktop("chromium")
     require_file(PYTHON, "make test-osworld")
+    require_rooms()
 
     async def episode(client: Any, number: int) -> None:
         folder = tmp_path / str(number)
@@ -67,6 +68,7 @@ async def test_getters_that_dial_find_each_desktops_own_ports(tmp_path: Path) ->
         assert found["page"] == f"desktop {number}"
         assert "<state>playing</state>" in found["vlc"]
 
-    local = {"body": "xvfb", "ports": INSIDE}
-    async with gateway(tmp_path, size=1, local=local) as (client, _):
-        await episode(client, 0)
+    # Both have a browser at 9222, each in a network of its own.
+    local = {"body": "namespace", "ports": INSIDE}
+    async with gateway(tmp_path, size=2, local=local) as (client, _):
+        await asyncio.gather(episode(client, 0), episode(client, 1))

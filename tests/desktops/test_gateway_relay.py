@@ -31,8 +31,10 @@ Desktop = tuple[aiohttp.ClientSession, str]
 
 async def test_the_gateways_token_stays_with_the_gateway(desktop: Desktop) -> None:
     http, base = desktop
-    async with http.get(f"{base}/server/x", headers={"Origin": "http://evil"}) as answer:
+    sent = {"Origin": "http://evil", "Connection": "X-Hop", "X-Hop": "1", "X-Kept": "2"}
+    async with http.get(f"{base}/server/x", headers=sent) as answer:
         seen = (await answer.json())["headers"]
+    assert "X-Hop" not in seen and seen["X-Kept"] == "2"
     assert seen["Authorization"] == INNER
     assert "Origin" not in seen and seen["Host"].startswith("127.0.0.1:")
     async with http.get(f"{base}/vlc/x") as answer:
@@ -118,7 +120,7 @@ async def test_debugger_addresses_lead_back_through_the_gateway(desktop: Desktop
 
 
 async def test_an_idle_debugger_socket_does_not_hold_a_lease() -> None:
-    async with gateway(ttl_s=0.3) as running, calling() as http:
+    async with gateway(ttl_s=1) as running, calling() as http:
         lease = await take(http, running.url)
         url = f"{running.url}/leases/{lease['lease']}/chromium/devtools/browser/1"
         async with http.ws_connect(url) as socket:

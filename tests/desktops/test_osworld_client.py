@@ -6,12 +6,10 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import pytest
 from desktops.machines import desktop, require_desktop, window_of
 from support import require_file
 
@@ -21,7 +19,7 @@ from practicum.desktops.server import Terms, running
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-osworld/bin/python"
 TOKEN = "letmein"
-LIMIT_S = 300
+LIMIT_S = 600
 TASK = json.loads(Path(__file__).with_name("osworld_task.json").read_text())
 
 WITH_CODE = [
@@ -46,11 +44,17 @@ EPISODES: list[tuple[str, list[Any]]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+async def test_osworlds_own_client_works_unchanged(tmp_path: Path) -> None:
+    """One test, since desktops and the client's imports take most of the time."""
     require_desktop("mousepad", "xterm", "chromium", "ffmpeg", "feh", "xdg-open")
     require_file(PYTHON, "make test-osworld")
-    yield asyncio.run(_use(tmp_path_factory.mktemp("osworld")))
+    report = await _use(tmp_path)
+    _every_method_of_the_controller_works(report["control"])
+    _the_faults_of_the_original_are_gone(report["control"])
+    _every_action_of_computer_13_works(report["act"])
+    _every_verb_that_needs_no_internet_works(report["setup"])
+    _a_browser_is_found_where_chrome_is_looked_for(report["browse"])
+    _an_episode_scores_what_was_done_on_the_screen(report["episodes"])
 
 
 async def _use(folder: Path) -> dict[str, Any]:
@@ -118,8 +122,7 @@ def _free_port() -> int:
 PNG = "89504e470d0a1a0a"
 
 
-def test_every_method_of_the_controller_works(report: dict[str, Any]) -> None:
-    got = report["control"]
+def _every_method_of_the_controller_works(got: Any) -> None:
     assert got["screenshot"] == PNG
     tree = tree_xml.read(got["tree"])
     assert any(app.name.lower() == "mousepad" for app in tree.children)
@@ -139,20 +142,20 @@ def test_every_method_of_the_controller_works(report: dict[str, Any]) -> None:
     assert got["film"] == "ftypisom"
 
 
-def test_the_faults_of_the_original_are_gone(report: dict[str, Any]) -> None:
-    got = report["control"]
+def _the_faults_of_the_original_are_gone(got: Any) -> None:
     assert got["glued_loop"] == {"status": "success", "output": "", "error": "", "returncode": 0}
-    assert got["gui_program_s"] < 60  # the original answers after 90 s, with an error
+    # The original waits for the program's end, and its client gives up after 90 s.
+    assert got["gui_program"]["returncode"] == 0
     assert got["not_in_the_dialect"]["returncode"] == 1
     assert "'pyautogui.screenshot' is not allowed" in got["not_in_the_dialect"]["error"]
 
 
-def test_every_action_of_computer_13_works(report: dict[str, Any]) -> None:
-    assert report["act"]["written"] == "if a < b:\n\t'it\\'s' > \"é\"\nA<"
+def _every_action_of_computer_13_works(got: Any) -> None:
+    assert got["written"] == "if a < b:\n\t'it\\'s' > \"é\"\nA<"
 
 
-def test_every_verb_that_needs_no_internet_works(report: dict[str, Any]) -> None:
-    assert report["setup"] == {
+def _every_verb_that_needs_no_internet_works(got: Any) -> None:
+    assert got == {
         "done": True,
         "said": "secret 960\n",
         "uploaded": b"\x00local".hex(),
@@ -161,14 +164,15 @@ def test_every_verb_that_needs_no_internet_works(report: dict[str, Any]) -> None
     }
 
 
-def test_the_browsers_tabs_are_opened_and_read(report: dict[str, Any]) -> None:
-    assert {"data:text/html,<title>one</title>", "data:text/html,two"} <= set(
-        report["browse"]["tabs"]
-    )
+def _a_browser_is_found_where_chrome_is_looked_for(got: Any) -> None:
+    pages = ["data:text/html,<title>one</title>", "data:text/html,two"]
+    assert set(pages) <= set(got["tabs"])
+    assert got["shown"] == pages[0]
+    assert got["profile"]
 
 
-def test_an_episode_scores_what_was_done_on_the_screen(report: dict[str, Any]) -> None:
-    untouched, with_code, with_computer_13, nearly = report["episodes"]
+def _an_episode_scores_what_was_done_on_the_screen(got: Any) -> None:
+    untouched, with_code, with_computer_13, nearly = got
     assert untouched["first"] == {
         "screenshot": PNG,
         "instruction": TASK["instruction"],

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 from desktops.paper import TREE, PaperComputer
@@ -15,7 +17,7 @@ from desktops.waa_stand_in import HOME, WindowsStandIn
 
 from practicum.core.errors import ConfigError, MachineError
 from practicum.core.retry import Backoff
-from practicum.desktops.computer import Key, Move, Press, Screen, Scroll, Text, Wait
+from practicum.desktops.computer import Key, Move, Press, Screen, Scroll, Text, Wait, Window
 from practicum.desktops.remote import (
     OsworldComputer,
     RemoteComputer,
@@ -23,6 +25,7 @@ from practicum.desktops.remote import (
     WaaComputer,
     connect,
 )
+from practicum.desktops.remote.osworld import read_windows
 from practicum.desktops.server import Terms, running
 
 QUICK = Backoff(attempts=3, first_wait_s=0.01, longest_wait_s=1.0)
@@ -109,6 +112,25 @@ async def test_osworlds_routes_are_enough_for_input(paper: PaperComputer) -> Non
         assert caught.value.kind == "unsupported"
 
 
+WMCTRL = """\
+0x00600003  0 10   37   640  480  mousepad.Mousepad     desk a.txt - Mousepad
+0x00800002 -1 -5   0    945  1060 chromium (/tmp/.config/ch).Chromium  desk hi  there - Chromium
+0x00a00001  0 0    0    1    1    N/A                   N/A N/A
+_NET_ACTIVE_WINDOW(WINDOW): window id # 0x600003
+_NET_CLIENT_LIST_STACKING(WINDOW): window id # 0xa00001, 0x800002, 0x600003
+"""
+
+
+def test_what_wmctrl_says_is_read() -> None:
+    none, browser, editor = read_windows(WMCTRL)
+    assert editor == Window(
+        "0x00600003", "a.txt - Mousepad", "mousepad.Mousepad", 10, 37, 640, 480, True
+    )
+    assert (browser.title, browser.x) == ("hi  there - Chromium", -5)
+    assert browser.class_name == "chromium (/tmp/.config/ch).Chromium"
+    assert none.class_name == "N/A" and not none.is_active
+
+
 async def test_windows_agent_arena(tmp_path: Path) -> None:
     windows = WindowsStandIn(tmp_path)
     async with windows.serving() as url, await connect(url, backoff=QUICK) as remote:
@@ -162,6 +184,24 @@ async def test_commands_and_files_of_windows_agent_arena(tmp_path: Path) -> None
         await remote.clear_task_files()
         assert not (tmp_path / "Users/Docker/Downloads/a.txt").exists()
         assert not any("execute_windows" in request for request in windows.requests)
+
+
+async def test_the_stand_in_has_the_quirks_of_the_original(tmp_path: Path) -> None:
+    async with WindowsStandIn(tmp_path).serving() as url, aiohttp.ClientSession(url) as session:
+
+        async def post(path: str, **body: Any) -> tuple[int, str]:
+            async with session.post(path, json=body) as reply:
+                return reply.status, await reply.text()
+
+        assert await post("/execute_windows", command="print(1)") == (200, '{"status": "success"}')
+        assert (await post("/execute_windows", command="print('no Error')"))[0] == 500
+        assert (await post("/execute_windows", command="1 / 0"))[0] == 500
+        _, said = await post("/execute", command=r"printf %s C:\new")
+        assert json.loads(said)["output"] == "C:new"
+        assert (await post("/execute", command=["no-such-program"]))[0] == 500
+        assert (await post("/revert_to_snapshot"))[0] == 501
+        async with session.get("/terminal") as reply:
+            assert reply.status == 500
 
 
 Answer = Callable[[web.Request], web.StreamResponse | None]

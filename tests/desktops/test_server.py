@@ -268,6 +268,12 @@ async def test_actions_are_done_in_process(client: Client, paper: PaperComputer)
     assert Key("b", False) == paper.inputs[-1]
 
 
+async def test_a_text_is_pasted(client: Client, paper: PaperComputer) -> None:
+    _, done = await client.act("\nimport pyperclip\npyperclip.copy('é')\npyautogui.press('a')")
+    assert done["returncode"] == 0 and paper.copied == "é"
+    assert paper.inputs == [Key("a"), Key("a", False)]
+
+
 async def test_other_code_is_feedback_or_a_program(client: Client, paper: PaperComputer) -> None:
     _, done = await client.act("pyautogui.click(1, 2); pyautogui.screenshot()")
     assert done["returncode"] == 1 and "'pyautogui.screenshot' is not allowed" in done["error"]

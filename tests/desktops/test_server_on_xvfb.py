@@ -115,6 +115,20 @@ async def test_a_computer_by_url_does_all_that_it_should(kind: Any) -> None:
         assert (await remote.accessibility()).role == "desktop frame"
 
 
+async def test_the_tree_is_the_same_by_url() -> None:
+    require_desktop("mousepad")
+    async with served() as (machine, remote, _):
+        await remote.launch(["mousepad", "--disable-server"])
+        await window_of(remote, "ousepad")
+
+        async def is_the_same() -> bool:
+            await remote.settle()
+            tree = await remote.accessibility()
+            return bool(tree.children) and tree == await machine.computer.accessibility()
+
+        await until(is_the_same)
+
+
 @as_root
 @pytest.mark.parametrize(
     "path", ["/etc/shadow", "../../../../etc/shadow", "~/../../../etc/shadow", "/proc/1/environ"]

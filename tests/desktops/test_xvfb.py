@@ -40,7 +40,7 @@ async def test_a_text_of_any_characters_is_typed_as_it_is() -> None:
 
 
 async def test_more_strange_characters_than_spare_keys_are_typed_in_order() -> None:
-    text = "".join(chr(0x4E00 + n) for n in range(150))
+    text = "".join(chr(0x4E00 + n) for n in range(200))
     async with desktop() as machine:
         await terminal(machine, "-e", "cat > typed")
         await machine.computer.perform([Text(text + "\n")])

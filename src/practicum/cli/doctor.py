@@ -13,7 +13,7 @@ import typer
 from practicum.cli.output import JsonFlag, console, print_json
 from practicum.core.errors import unknown_name
 
-TOPICS = ("base", "envs")
+TOPICS = ("base", "envs", "desktop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +29,22 @@ class Finding:
 
 
 def doctor(
-    topic: Annotated[str | None, typer.Argument(help="base or envs; all by default.")] = None,
+    topic: Annotated[
+        str | None, typer.Argument(help="base, envs or desktop; all by default.")
+    ] = None,
     json: JsonFlag = False,
 ) -> int:
     """Say what this machine has, what it lacks, and the line to type."""
     if topic is not None and topic not in TOPICS:
         raise unknown_name("topic", topic, TOPICS)
-    found = [f for f in [*_base(), *_envs()] if topic in (None, f.topic)]
+    found = [f for f in [*_base(), *_envs(), *_desktop()] if topic in (None, f.topic)]
     if json:
         print_json([asdict(finding) for finding in found])
     else:
         out = console()
         for finding in found:
             mark = "[green]ok[/]     " if finding.is_fine else "[yellow]missing[/]"
-            out.print(f"{mark}  {finding.topic:5} {finding.name}: ", end="")
+            out.print(f"{mark}  {finding.topic:7} {finding.name}: ", end="")
             out.print(finding.detail, markup=False)
             if not finding.is_fine:
                 out.print(f"         {finding.remedy}", markup=False)
@@ -82,4 +84,38 @@ def _envs() -> list[Finding]:
         missing = entry.missing()
         detail = f"lacks {', '.join(missing)}" if missing else entry.summary
         findings.append(Finding("envs", entry.id, not missing, detail, entry.install))
+    return findings
+
+
+def _desktop() -> list[Finding]:
+    from importlib.util import find_spec
+
+    from practicum.desktops.namespaces import why_no_room
+    from practicum.desktops.packages import PACKAGES, install_line
+
+    findings = []
+    for module, name in {"xcffib": "xcffib", "dbus_fast": "dbus-fast", "PIL": "pillow"}.items():
+        is_there = find_spec(module) is not None
+        detail = version(name) if is_there else "not installed"
+        remedy = "pip install 'practicum[desktop]'"
+        findings.append(Finding("desktop", name, is_there, detail, remedy))
+    for package in PACKAGES:
+        is_there = package.is_installed
+        detail = package.purpose if is_there else f"{package.purpose}: not installed"
+        findings.append(Finding("desktop", package.name, is_there, detail, install_line([package])))
+    missing = [package for package in PACKAGES if not package.is_installed]
+    if len(missing) > 1:
+        findings.append(
+            Finding(
+                *("desktop", "packages", False, f"{len(missing)} not installed; all at once:"),
+                install_line(missing),
+            )
+        )
+    reason = why_no_room()
+    findings.append(
+        Finding(
+            *("desktop", "namespaces", reason is None, reason or "the namespace body can be used"),
+            "use the xvfb body, which needs none",
+        )
+    )
     return findings

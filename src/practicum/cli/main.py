@@ -13,6 +13,7 @@ import typer
 from practicum.cli.check import check
 from practicum.cli.compare import compare
 from practicum.cli.data import data
+from practicum.cli.desktop import desktop
 from practicum.cli.doctor import doctor
 from practicum.cli.envs import envs
 from practicum.cli.evaluate import evaluate
@@ -42,6 +43,7 @@ app.command("gateway")(gateway)
 app.add_typer(data, name="data")
 app.command("sft")(sft)
 app.command("rl")(rl)
+app.add_typer(desktop, name="desktop")
 app.command("doctor")(doctor)
 
 

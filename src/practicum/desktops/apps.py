@@ -6,7 +6,6 @@ tasks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from practicum.core.errors import unknown_name
@@ -21,8 +20,6 @@ class App:
     command: tuple[str, ...]
     class_name: str
     """Part of its windows' class, by which they are known."""
-    packages: tuple[str, ...]
-    """Debian's names for what must be installed."""
 
     def argv(self, *arguments: str) -> list[str]:
         """The command that starts it, with a file or page to open."""
@@ -35,10 +32,9 @@ TERMINAL = App(
     # Unlike xterm, it tells over the accessibility bus what it shows.
     ("xfce4-terminal", "--disable-server", "--title", "Terminal"),
     "Xfce4-terminal",
-    ("xfce4-terminal",),
 )
-EDITOR = App("editor", "Text Editor", ("mousepad", "--disable-server"), "Mousepad", ("mousepad",))
-FILES = App("files", "Files", ("pcmanfm",), "Pcmanfm", ("pcmanfm",))
+EDITOR = App("editor", "Text Editor", ("mousepad", "--disable-server"), "Mousepad")
+FILES = App("files", "Files", ("pcmanfm",), "Pcmanfm")
 BROWSER = App(
     "browser",
     "Web Browser",
@@ -60,14 +56,12 @@ BROWSER = App(
         "--disable-features=Translate,MediaRouter,OptimizationHints,DialMediaRouteProvider",
     ),
     "Chromium",
-    ("chromium",),
 )
 CALC = App(
     "calc",
     "Spreadsheet",
     ("libreoffice", "--calc", "--norestore", "--nologo", "--nofirststartwizard"),
     "libreoffice-calc",
-    ("libreoffice-calc", "libreoffice-gtk3"),
 )
 
 APPS = {app.name: app for app in (TERMINAL, EDITOR, FILES, BROWSER, CALC)}
@@ -78,8 +72,3 @@ def get_app(name: str) -> App:
     if name not in APPS:
         raise unknown_name("application", name, APPS)
     return APPS[name]
-
-
-def packages_of(apps: Sequence[App]) -> list[str]:
-    """The Debian packages of some applications."""
-    return sorted({package for app in apps for package in app.packages})

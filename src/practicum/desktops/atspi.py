@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -77,9 +77,20 @@ class _Item:
 class Accessibility:
     """A client of one desktop's accessibility bus."""
 
-    def __init__(self, session_address: str, screen: Screen) -> None:
-        self._session_address = session_address
+    def __init__(
+        self,
+        address: str,
+        screen: Screen,
+        here: Callable[[str], str],
+        program: Callable[[int], Awaitable[str]],
+    ) -> None:
+        self._address = address
+        """Of the session's bus, as programs on the desktop know it."""
         self._screen = screen
+        self._here = here
+        """Turns such an address into one that we reach."""
+        self._program = program
+        """Names the program behind a process id."""
         self._bus: MessageBus | None = None
         self._watch: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[MessageBus] | None = None
@@ -123,21 +134,22 @@ class Accessibility:
             async with asyncio.timeout(APP_LIMIT_S):
                 return await reader.application(app)
         except TimeoutError:
-            return await reader.program_of(app.owner)
+            pid = await reader.pid_of(app.owner)
+            return await self._program(pid) if pid is not None else f"connection {app.owner}"
         except _RefusedError:
             return None
         except (OSError, EOFError) as error:
             raise MachineError("the accessibility bus is gone", kind="accessibility") from error
 
     async def _connect(self) -> MessageBus:
-        session = await MessageBus(bus_address=self._session_address).connect()
+        session = await MessageBus(bus_address=self._here(self._address)).connect()
         try:
             call = Message("org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus", "GetAddress")
             [address] = _body(await session.call(call))
         finally:
             _hang_up(session)
             await _until_closed(session)
-        bus = await MessageBus(bus_address=address).connect()
+        bus = await MessageBus(bus_address=self._here(address)).connect()
         self._bus = bus
         self._watch = asyncio.create_task(_until_closed(bus))
         listen = Message(
@@ -197,15 +209,14 @@ class _Reader:
             _Ref(*child) for child in await self.call(ref, _ATSPI + "Accessible", "GetChildren")
         ]
 
-    async def program_of(self, owner: str) -> str:
-        """The name of the program behind a name on the bus."""
+    async def pid_of(self, owner: str) -> int | None:
+        """The process behind a name on the bus."""
         bus = _Ref("org.freedesktop.DBus", "/org/freedesktop/DBus")
-        try:
+        with contextlib.suppress(TimeoutError, _RefusedError):
             async with asyncio.timeout(_CALL_LIMIT_S):
-                pid = await self.call(bus, bus.owner, "GetConnectionUnixProcessID", "s", owner)
-            return await asyncio.to_thread(_program, pid)
-        except (TimeoutError, _RefusedError):
-            return f"unknown program {owner}"
+                pid: int = await self.call(bus, bus.owner, "GetConnectionUnixProcessID", "s", owner)
+                return pid
+        return None
 
     async def application(self, app: _Ref) -> Node:
         """The tree of one application."""
@@ -448,12 +459,3 @@ async def _until_closed(bus: MessageBus) -> None:
 def _hang_up(bus: MessageBus) -> None:
     if bus.connected:
         bus.disconnect()
-
-
-def _program(pid: int) -> str:
-    from pathlib import Path
-
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return f"process {pid}"

@@ -6,7 +6,8 @@ or a list, `with pyautogui.hold(...)`, `print`. Anything else is a `DialectError
 feedback for the agent, and then nothing of the code is done: all of it is read before the
 first input.
 
-`code_of` recognises the `python -c` commands in which clients of OSWorld wrap such code.
+`perform` does what was read. `code_of` recognises the `python -c` commands in which clients of
+OSWorld wrap such code.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from practicum.desktops.computer import Input, Screen
-from practicum.desktops.gestures import SIGNATURES, DialectError, Hand
+from practicum.desktops.computer import Computer, Input, Screen
+from practicum.desktops.gestures import SIGNATURES, Copy, DialectError, Hand, Step
 
-__all__ = ["DialectError", "Plan", "code_of", "read"]
+__all__ = ["Copy", "DialectError", "Plan", "Step", "code_of", "perform", "read"]
 
 MAX_CODE_CHARACTERS = 50_000
 MAX_STATEMENTS = 10_000
@@ -32,11 +33,11 @@ MAX_LENGTH = 20_000
 """Of a text or a list that the code makes."""
 
 ALLOWED = (
-    f"allowed are pyautogui.{{{', '.join(sorted(SIGNATURES))}, hold}}, time.sleep, print, numbers, "
-    "texts, lists, arithmetic, assignments and for loops over range(...) or a list"
+    f"allowed are pyautogui.{{{', '.join(sorted(SIGNATURES))}, hold}}, time.sleep, "
+    "print, numbers, texts, lists, arithmetic, assignments and for loops over range(...) or a list"
 )
 
-_PYAUTOGUI, _TIME = "pyautogui", "time"
+_PYAUTOGUI, _TIME, _PYPERCLIP = "pyautogui", "time", "pyperclip"
 _TWEENS = frozenset(
     ["linear"]
     + [
@@ -67,9 +68,16 @@ _BUILTINS = ("int", "round", "str", "print", "range")
 class Plan:
     """What a piece of code does."""
 
-    inputs: tuple[Input, ...]
+    steps: tuple[Step, ...]
     output: str
     """What it prints."""
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The steps of code that could not copy."""
+        inputs = tuple(step for step in self.steps if not isinstance(step, Copy))
+        assert len(inputs) == len(self.steps), "for whoever can copy there is `perform`"
+        return inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +91,11 @@ class _Function:
     name: str
 
 
-def read(code: str, screen: Screen, pointer: tuple[int, int]) -> Plan:
-    """Read code into inputs for a screen and where the pointer is; or raise `DialectError`."""
+def read(code: str, screen: Screen, pointer: tuple[int, int], *, can_copy: bool = False) -> Plan:
+    """Read code into inputs for a screen and where the pointer is; or raise `DialectError`.
+
+    `can_copy`: `pyperclip.copy` is allowed, and the plan is for `perform`.
+    """
     if len(code) > MAX_CODE_CHARACTERS:
         raise DialectError(f"the code has more than {MAX_CODE_CHARACTERS} characters")
     try:
@@ -95,12 +106,25 @@ def read(code: str, screen: Screen, pointer: tuple[int, int]) -> Plan:
         raise DialectError(f"not valid Python: {error.msg} (line {error.lineno})") from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise DialectError(f"not valid Python: {error}") from error
-    reader = _Reader(code, Hand(screen, pointer))
+    reader = _Reader(code, Hand(screen, pointer), can_copy)
     try:
         reader.block(tree.body)
     except RecursionError as error:
         raise DialectError("the code is nested too deeply") from error
-    return Plan(tuple(reader.hand.inputs), "".join(reader.printed))
+    return Plan(tuple(reader.hand.steps), "".join(reader.printed))
+
+
+async def perform(plan: Plan, computer: Computer) -> None:
+    """Do what code says; what this computer cannot type or press is a `ValueError`."""
+    inputs: list[Input] = []
+    for step in plan.steps:
+        if isinstance(step, Copy):
+            await computer.perform(inputs)
+            inputs = []
+            await computer.set_clipboard(step.text)
+        else:
+            inputs.append(step)
+    await computer.perform(inputs)
 
 
 def code_of(command: Sequence[str] | str) -> str | None:
@@ -130,14 +154,16 @@ def code_of(command: Sequence[str] | str) -> str | None:
 class _Reader:
     """Walks over the statements. Knows values of literals only, and no Python object."""
 
-    def __init__(self, code: str, hand: Hand) -> None:
+    def __init__(self, code: str, hand: Hand, can_copy: bool) -> None:
         self.hand = hand
         self.printed: list[str] = []
         self._code = code
         self._num_statements = 0
+        self._modules = (_PYAUTOGUI, _TIME, *([_PYPERCLIP] if can_copy else []))
         self._names: dict[str, Any] = {
             _PYAUTOGUI: _Module(_PYAUTOGUI),
             _TIME: _Module(_TIME),
+            **({_PYPERCLIP: _Module(_PYPERCLIP)} if can_copy else {}),
             **{name: _Function("builtins", name) for name in _BUILTINS},
         }
 
@@ -162,7 +188,7 @@ class _Reader:
                 self._value(call)
             case ast.Import(names=names):
                 for alias in names:
-                    if alias.name not in (_PYAUTOGUI, _TIME):
+                    if alias.name not in self._modules:
                         raise self._refuse(statement)
                     self._names[alias.asname or alias.name] = _Module(alias.name)
             case ast.ImportFrom(module=module, names=names, level=0):
@@ -287,8 +313,11 @@ class _Reader:
                 return _CONSTANTS[name]
             if name in _TWEENS:
                 return None
-        if module == _TIME and name == "sleep":
-            return _Function(_TIME, name)
+        if module in self._modules and (module, name) in (
+            (_TIME, "sleep"),
+            (_PYPERCLIP, "copy"),
+        ):
+            return _Function(module, name)
         raise self._refuse(node)
 
     def _call(self, call: ast.Call) -> Any:
@@ -301,6 +330,8 @@ class _Reader:
                 return self.hand.call(name, args, kwargs)
             case _Function(module="time") if len(args) == 1 and not kwargs:
                 return self.hand.sleep(args[0])
+            case _Function(module="pyperclip") if len(args) == 1 and not kwargs:
+                return self.hand.copy(args[0])
             case _Function(module="builtins", name="print") if not kwargs:
                 texts = [self._text(call, arg) for arg in args]
                 if sum(map(len, self.printed)) > MAX_LENGTH:

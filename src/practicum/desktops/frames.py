@@ -86,7 +86,8 @@ def picture(frame: Frame) -> PillowImage.Image:
     from PIL import Image as Pillow
 
     height, width = frame.shape[:2]
-    return Pillow.frombuffer("RGB", (width, height), frame.tobytes(), "raw", "BGRX", 0, 1)
+    data = np.ascontiguousarray(frame).data
+    return Pillow.frombuffer("RGB", (width, height), data, "raw", "BGRX", 0, 1)
 
 
 def encode(frame: Frame, kind: PictureFormat) -> Image:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from practicum.desktops.computer import (
@@ -107,6 +108,16 @@ _CLICKS: dict[str, Given] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Put a text into the clipboard, as `pyperclip.copy` does."""
+
+    text: str
+
+
+Step = Input | Copy
+
+
 class DialectError(ValueError):
     """Code that is not done; the text says why, to whoever wrote the code."""
 
@@ -118,7 +129,7 @@ class Hand:
         self.screen = screen
         self.pointer = pointer
         self.pause_s = PAUSE_S
-        self.inputs: list[Input] = []
+        self.steps: list[Step] = []
         self._owed_s = 0.0
         """The pause after the last call, if another one follows."""
         self._waited_s = 0.0
@@ -142,6 +153,11 @@ class Hand:
     def sleep(self, seconds: Any) -> None:
         """Wait."""
         self._wait(_number("seconds", seconds))
+
+    def copy(self, text: Any) -> None:
+        """Put a text into the clipboard."""
+        self._count_characters(text, "text")
+        self._add(Copy(text))
 
     def key(self, key: Any, *, is_down: bool) -> None:
         """Press or release one key."""
@@ -209,11 +225,7 @@ class Hand:
         if isinstance(message, (list, tuple)):
             self._press(message, given)
             return
-        if not isinstance(message, str):
-            raise DialectError(f"message is {message!r} and not a text")
-        self._num_characters += len(message)
-        if self._num_characters > MAX_CHARACTERS:
-            raise DialectError(f"more than {MAX_CHARACTERS} characters at once")
+        self._count_characters(message, "message")
         interval_s = _number("interval", given.get("interval", 0))
         for text in message if interval_s else [message]:
             if text:
@@ -277,13 +289,20 @@ class Hand:
         if seconds:
             self._add(Wait(seconds))
 
-    def _add(self, one: Input) -> None:
+    def _count_characters(self, text: Any, name: str) -> None:
+        if not isinstance(text, str):
+            raise DialectError(f"{name} is {text!r} and not a text")
+        self._num_characters += len(text)
+        if self._num_characters > MAX_CHARACTERS:
+            raise DialectError(f"more than {MAX_CHARACTERS} characters at once")
+
+    def _add(self, one: Step) -> None:
         if self._owed_s:
             owed_s, self._owed_s = self._owed_s, 0.0
             self._wait(owed_s)
-        if len(self.inputs) >= MAX_INPUTS:
+        if len(self.steps) >= MAX_INPUTS:
             raise DialectError(f"more than {MAX_INPUTS} inputs in one action")
-        self.inputs.append(one)
+        self.steps.append(one)
 
 
 def _bind(name: str, args: Sequence[Any], kwargs: Given) -> Given:

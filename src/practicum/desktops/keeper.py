@@ -29,14 +29,24 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_CLONE_NEWNS = 0x00020000
-_MS_BIND, _MS_REC, _MS_SLAVE = 1 << 12, 1 << 14, 1 << 19
+_CLONE_NEWUTS, _CLONE_NEWUSER = 0x04000000, 0x10000000
+_CLONE_NEWPID, _CLONE_NEWNET = 0x20000000, 0x40000000
+_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 1 << 5, 1 << 12, 1 << 14, 1 << 19
+# nosuid, nodev, noexec, noatime, nodiratime: the same bits in a mount and in what statvfs tells.
+_KEPT_FLAGS = 2 | 4 | 8 | 1 << 10 | 1 << 11
+_MNT_DETACH = 2
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_SIOCSIFFLAGS, _IFF_UP, _IFF_RUNNING = 0x8914, 0x1, 0x40
 _SHARED_FOLDERS = ("/tmp", "/tmp/.X11-unix", "/tmp/.ICE-unix", "/var/tmp", "/dev/shm")
 _KILL_LIMIT_S = 10.0
 # The end of the owner is the only end, so that what is cleared away is all there was.
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _InsideEndedError(Exception):
+    """The first process inside the namespaces has ended, and so have all others there."""
 
 
 class Keeper:
@@ -51,6 +61,10 @@ class Keeper:
         self._owned: int | None = spec["uid"] if spec["owns_uid"] else None
         """That user, if all their processes and files are this desktop's."""
         self._remove: list[str] = spec["remove"]
+        self._remove_if_orphaned: list[str] = spec["remove_if_orphaned"]
+        self.is_orphaned = True
+        """Whether the owner ended without a word."""
+        self._is_inside = False
         self._ids: dict[int, int] = {}
         """By process id, the number under which the owner knows a program."""
 
@@ -87,18 +101,59 @@ class Keeper:
             for pid, number in self._ids.items():
                 if number == request["id"]:
                     _signal_group(pid)
-        elif request["op"] == "bind":
-            try:
-                _bind(request["mounts"])
-            except OSError as error:
-                self._say(id=request["id"], failure=str(error))
-            else:
-                self._say(id=request["id"], pid=os.getpid())
+        elif request["op"] == "enter":
+            self._enter(request)
         elif request["op"] == "remove":
             self._remove += request["paths"]
+        elif request["op"] == "end":
+            self.is_orphaned = False
+            return False
         for fd in fds[1:]:
             os.close(fd)
         return True
+
+    def _enter(self, request: dict[str, Any]) -> None:
+        """Move into namespaces of our own, and arrange the files there."""
+        try:
+            # What stays outside must see the host's files to remove them, so it goes no further.
+            first = request["flags"] & (_CLONE_NEWUSER | _CLONE_NEWPID)
+            if first:
+                _leave_for(first)
+            if first & _CLONE_NEWUSER:
+                _map_user(request["uid_map"], request["gid_map"])
+            if first & _CLONE_NEWPID:
+                self._split()
+            _leave_for(request["flags"] & ~first)
+            if request["flags"] & _CLONE_NEWNET:
+                _raise_loopback()
+            if request["flags"] & _CLONE_NEWUTS:
+                socket.sethostname("desktop")
+            for step in request["steps"]:
+                _arrange(*step)
+        except OSError as error:
+            self._say(id=request["id"], failure=str(error))
+        else:
+            self._say(id=request["id"], pid=os.getpid())
+
+    def _split(self) -> None:
+        """Go on as the first process of the new namespace; what stays outside only waits.
+
+        The kernel ends all processes in there when the first one ends.
+        """
+        pid = os.fork()
+        if pid == 0:
+            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            self._is_inside = True
+            return
+        self._line.close()
+        poll = select.poll()
+        poll.register(os.pidfd_open(pid), select.POLLIN)
+        poll.register(self._owner, select.POLLIN)
+        poll.poll()
+        _signal(pid)
+        _, status = os.waitpid(pid, 0)
+        self.is_orphaned = os.waitstatus_to_exitcode(status) != 0
+        raise _InsideEndedError
 
     def _say(self, **words: object) -> None:
         try:
@@ -162,6 +217,8 @@ class Keeper:
 
     def clear(self) -> None:
         """End every process of the desktop and remove its files."""
+        if self._is_inside:
+            os._exit(self.is_orphaned)  # the kernel does the rest
         signal.set_wakeup_fd(-1)
         deadline = time.monotonic() + _KILL_LIMIT_S
         while time.monotonic() < deadline:
@@ -175,26 +232,76 @@ class Keeper:
             time.sleep(0.002)
         while time.monotonic() < deadline and _wait_for_one():
             pass
-        for path in self._remove:
+        for path in [*self._remove, *(self._remove_if_orphaned if self.is_orphaned else ())]:
             _delete(path)
         if self._owned is not None:
             _sweep(self._owned)
 
 
-def _bind(mounts: list[list[str]]) -> None:
-    """Put files in the place of others, for this desktop alone."""
-    if _libc.unshare(_CLONE_NEWNS) != 0:
-        raise OSError(ctypes.get_errno(), "cannot have mounts of its own")
-    _mount(None, "/", _MS_REC | _MS_SLAVE)
-    for source, target in mounts:
-        _mount(source, target, _MS_BIND)
-
-
-def _mount(source: str | None, target: str, flags: int) -> None:
-    from_path = source.encode() if source else None
-    if _libc.mount(from_path, target.encode(), None, ctypes.c_ulong(flags), None) != 0:
+def _leave_for(flags: int) -> None:
+    if _libc.unshare(flags) != 0:
         error = ctypes.get_errno()
-        raise OSError(error, f"cannot mount {target}: {os.strerror(error)}")
+        raise OSError(error, f"the kernel gives no namespaces: {os.strerror(error)}")
+
+
+def _map_user(uid_map: str, gid_map: str) -> None:
+    for name, text in (("setgroups", "deny"), ("uid_map", uid_map), ("gid_map", gid_map)):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def _raise_loopback() -> None:
+    request = b"lo".ljust(16, b"\0") + (_IFF_UP | _IFF_RUNNING).to_bytes(2, sys.byteorder)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, request.ljust(40, b"\0"))
+
+
+def _arrange(kind: str, path: str, *rest: Any) -> None:
+    """One step on the way to the files that the desktop sees."""
+    if kind == "folder":
+        os.makedirs(path, exist_ok=True)
+        os.chmod(path, rest[0])
+    elif kind == "owner":
+        os.chown(path, rest[0], rest[0])
+    elif kind == "link":
+        os.symlink(rest[0], path)
+    elif kind == "bind":
+        _bind(path, *rest)
+    elif kind == "mount":
+        _mount(rest[0], path, rest[0], rest[1], rest[2])
+    elif kind == "detach":
+        if _libc.umount2(path.encode(), _MNT_DETACH) != 0:
+            raise OSError(ctypes.get_errno(), f"cannot detach {path}")
+    elif kind == "slave":
+        _mount(None, path, None, _MS_REC | _MS_SLAVE)
+    elif kind == "root":
+        os.chdir(path)
+        # With both arguments the same, the old root is stacked under the new one.
+        if _libc.syscall(_PIVOT_ROOT[os.uname().machine], b".", b".") != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, f"cannot change the root folder: {os.strerror(error)}")
+        _arrange("detach", ".")
+        os.chdir("/")
+
+
+def _bind(path: str, source: str, is_read_only: bool) -> None:
+    if os.path.isdir(source):
+        os.makedirs(path, exist_ok=True)
+    elif not os.path.exists(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
+    _mount(source, path, None, _MS_BIND | _MS_REC)
+    if is_read_only:
+        # What is forbidden already must stay so, or the kernel refuses.
+        kept = os.statvfs(path).f_flag & _KEPT_FLAGS
+        _mount(None, path, None, _MS_BIND | _MS_REMOUNT | _MS_RDONLY | kept)
+
+
+def _mount(source: str | None, path: str, kind: str | None, flags: int, data: str = "") -> None:
+    words = [word.encode() if word else None for word in (source, path, kind)]
+    if _libc.mount(*words, ctypes.c_ulong(flags), data.encode() or None) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"cannot mount {kind or source} on {path}: {os.strerror(error)}")
 
 
 def _wait_for_one() -> bool:
@@ -315,6 +422,8 @@ def main() -> None:
     keeper = Keeper(line, owner, marshal.loads(bytes.fromhex(sys.argv[3])))
     try:
         keeper.serve()
+    except _InsideEndedError:
+        pass
     finally:
         keeper.clear()
 

@@ -93,6 +93,8 @@ _KEYSYMS = {
 }
 
 SHIFT = _KEYSYMS["shiftleft"]
+KEYSYMS = frozenset(_KEYSYMS.values())
+"""Of all keys that have a name."""
 
 NAMES = frozenset(_NAMED) | frozenset(_KEYSYMS)
 """Every name with more than one character, and the white space characters."""

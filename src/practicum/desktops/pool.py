@@ -126,8 +126,9 @@ class Pool(Generic[M]):
         # Starting and resetting are heavy; more at once would only slow each other down.
         self._slots = asyncio.Semaphore(self.config.starting_at_once)
         self._breaker = Breaker(self.config.max_failures, self.config.rest_s)
-        self._timers: list[asyncio.TimerHandle] = []
+        self._timer: asyncio.TimerHandle | None = None
         self._is_open = False
+        self._is_closed = False
 
     async def __aenter__(self) -> Pool[M]:
         self.open()
@@ -138,6 +139,8 @@ class Pool(Generic[M]):
 
     def open(self) -> None:
         """Begin to start spares; idempotent, and `acquire` does it too."""
+        if self._is_closed:
+            raise self._closed()
         if self._is_open:
             return
         self._is_open = True
@@ -146,21 +149,19 @@ class Pool(Generic[M]):
 
     async def aclose(self) -> None:
         """Turn away who waits, take every machine down; idempotent."""
-        self._is_open = False
+        self._is_open, self._is_closed = False, True
         for waiter in self._waiting:
             if not waiter.done():
-                waiter.set_exception(
-                    MachineError(f"the pool {self.name!r} was closed", kind="closed")
-                )
-        for timer in self._timers:
-            timer.cancel()
+                waiter.set_exception(self._closed())
+        if self._timer is not None:
+            self._timer.cancel()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for lease in self._leases.values():
             self._leases.pop(lease.id)
-            lease.lost = MachineError(f"the pool {self.name!r} was closed", kind="closed")
+            lease.lost = self._closed()
         self._ready.clear()
         await asyncio.gather(*(self._take_down(m) for m in list(self._machines.values())))
 
@@ -185,7 +186,7 @@ class Pool(Generic[M]):
             raise
         machine = waiter.result()
         if not self._is_open:
-            raise MachineError(f"the pool {self.name!r} was closed", kind="closed")
+            raise self._closed()
         lease = PoolLease(f"{machine.id}-{secrets.token_hex(4)}", machine, self)
         self._leases.add(lease.id, lease)
         self.metrics.count("desktop_leases_total", host=self.name)
@@ -256,6 +257,9 @@ class Pool(Generic[M]):
             self._ready.appendleft(waiter.result())
             self._tend()
         waiter.cancel()
+
+    def _closed(self) -> MachineError:
+        return MachineError(f"the pool {self.name!r} was closed", kind="closed")
 
     def _busy(self, what: str) -> BusyError:
         held = len(self._leases)
@@ -361,8 +365,10 @@ class Pool(Generic[M]):
         if self._breaker.failed():
             logger.error("pool %s rests: its desktops keep failing", self.name)
         if self._breaker.is_open:
+            if self._timer is not None:
+                self._timer.cancel()
             loop = asyncio.get_running_loop()
-            self._timers.append(loop.call_later(self._breaker.wait_s + 0.01, self._tend))
+            self._timer = loop.call_later(self._breaker.wait_s + 0.01, self._tend)
 
     async def _take_down(self, machine: M) -> None:
         for attempt in range(1, STOP_ATTEMPTS + 1):

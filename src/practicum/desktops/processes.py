@@ -22,6 +22,7 @@ from typing import Any
 
 from practicum.core.errors import MachineError
 from practicum.desktops.computer import CommandResult
+from practicum.desktops.namespaces import Plan
 
 KEEPER = Path(__file__).with_name("keeper.py")
 MAX_OUTPUT_BYTES = 64 << 20
@@ -40,6 +41,8 @@ class Spec:
     """Whether that user has nothing but this desktop, so that all of theirs may be removed."""
     remove: tuple[str, ...] = ()
     """What to delete in the end."""
+    remove_if_orphaned: tuple[str, ...] = ()
+    """What else to delete if this process dies before it says that it is the end."""
 
 
 @dataclass(eq=False)
@@ -97,6 +100,7 @@ class Processes:
             "uid": self._spec.uid,
             "owns_uid": self._spec.owns_uid,
             "remove": self._remove,
+            "remove_if_orphaned": list(self._spec.remove_if_orphaned),
         }
         passed = [theirs.fileno(), owner]
         if self._lock_fd is not None:
@@ -143,9 +147,22 @@ class Processes:
         finally:
             os.close(null)
 
-    async def bind(self, mounts: Sequence[tuple[str, str]]) -> None:
-        """Show files in the place of others to all programs started from now on."""
-        program = await self._begin({"op": "bind", "mounts": list(mounts)})
+    async def enter(self, plan: Plan) -> None:
+        """Go into namespaces; all programs started from now on live there."""
+        request = {
+            "op": "enter",
+            "flags": plan.flags,
+            "uid_map": plan.uid_map,
+            "gid_map": plan.gid_map,
+            "steps": [list(step) for step in plan.steps],
+        }
+        try:
+            program = await self._begin(request)
+        except MachineError as error:
+            raise MachineError(
+                f"{str(error).removeprefix('cannot start: ')}: see practicum desktop doctor",
+                kind="namespace",
+            ) from error
         del self._programs[program.number]
 
     async def _begin(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> Program:
@@ -226,6 +243,8 @@ class Processes:
 
     async def _wait_for_end(self) -> None:
         if self._line is not None:
+            with contextlib.suppress(MachineError):  # it may be gone already
+                self._ask({"op": "end"})
             self._hang_up()
         if self._gone is None:
             return
@@ -241,7 +260,7 @@ class Processes:
         if self._line is None:
             raise MachineError("the desktop is down: its keeper has ended", kind="down")
         # In a file, since a message on the line can only be so long.
-        letter = _letter(marshal.dumps(request))
+        letter = _letter(marshal.dumps(dict(request)))
         try:
             socket.send_fds(self._line, [b"?"], [letter, *fds])
         except OSError as error:

@@ -103,7 +103,7 @@ def _node(element: ET.Element, depth: int) -> Node:
             attributes[name] = content
         elif "state" in uri:
             if content == _TRUE:
-                states.add(name)
+                states.add(name.replace("_", "-"))
         elif "component" in uri:
             component[name] = content
         elif "attributes" in uri:

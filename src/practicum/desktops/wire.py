@@ -1,4 +1,4 @@
-"""Inputs and windows as JSON, for the routes that our server has beside OSWorld's."""
+"""Inputs, windows and trees as JSON, for the routes that our server has beside OSWorld's."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from practicum.desktops.computer import Input, Key, Move, Press, Scroll, Text, Wait, Window
+from practicum.desktops.computer import Input, Key, Move, Node, Press, Scroll, Text, Wait, Window
 
 _KINDS: dict[str, TypeAdapter[Input]] = {
     kind.__name__.lower(): TypeAdapter(kind) for kind in (Move, Press, Key, Text, Scroll, Wait)
 }
 _WINDOWS = TypeAdapter(list[Window])
+_TREE = TypeAdapter(Node)
 
 
 def write_inputs(inputs: Sequence[Input]) -> list[dict[str, Any]]:
@@ -53,5 +54,18 @@ def read_windows(values: Any) -> list[Window]:
     """Read windows; what is not one is a `ValueError`."""
     try:
         return _WINDOWS.validate_python(values)
+    except ValidationError as error:
+        raise ValueError(str(error.errors()[0]["msg"])) from error
+
+
+def write_tree(tree: Node) -> bytes:
+    """Write an accessibility tree."""
+    return _TREE.dump_json(tree)
+
+
+def read_tree(text: bytes) -> Node:
+    """Read an accessibility tree; what is not one is a `ValueError`."""
+    try:
+        return _TREE.validate_json(text)
     except ValidationError as error:
         raise ValueError(str(error.errors()[0]["msg"])) from error

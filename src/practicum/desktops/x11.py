@@ -29,7 +29,8 @@ _WHEEL_UP, _WHEEL_DOWN, _WHEEL_LEFT, _WHEEL_RIGHT = 4, 5, 6, 7
 _AUTH = "MIT-MAGIC-COOKIE-1"
 _CONNECT_LIMIT_S = _MANAGER_LIMIT_S = 10.0
 _PROBE_S = 0.01
-_REMAP_PAUSE_S = 0.2
+_VENDOR_KEYSYMS = 0x1008
+_REMAP_PAUSE_S = 0.5
 """How long programs may take to read typed keys before one of those keys gets another meaning."""
 
 XInput = Move | Press | Key | Text | Scroll
@@ -243,6 +244,11 @@ class XClient:
         return bytes(reply.value.buf()).decode(errors="replace") if reply.value_len else ""
 
 
+def _is_idle(keysym: int) -> bool:
+    """Whether a keysym is one of the many of multimedia keyboards that nobody can name here."""
+    return keysym >> 16 == _VENDOR_KEYSYMS and keysym not in keys.KEYSYMS
+
+
 def _await(is_so: Callable[[], object]) -> None:
     end_s = time.monotonic() + _MANAGER_LIMIT_S
     while not is_so():
@@ -288,8 +294,9 @@ class _Keyboard:
         """By spare keycode, the keysym it was given."""
         for code in range(first, setup.max_keycode + 1):
             row = reply.keysyms[(code - first) * width : (code - first + 1) * width]
-            if not any(row):
+            if not any(keysym and not _is_idle(keysym) for keysym in row):
                 self._spare.append(code)
+                continue
             for level in (0, 1):
                 if row[level]:
                     self._places.setdefault(row[level], (code, level == 1))

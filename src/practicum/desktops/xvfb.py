@@ -1,7 +1,8 @@
-"""A local desktop on an X server of its own: Xvfb, a window manager, D-Bus, accessibility.
+"""Local desktops, each on an X server of its own: Xvfb, a window manager, D-Bus, accessibility.
 
-As root, each desktop has a user of its own; otherwise it runs as the user we are. Its keeper
-ends and removes all of it when it is stopped, or when this process dies.
+`XvfbMachine` lives on the host: as root, each desktop has a user of its own; otherwise it runs as
+the user we are. `NamespaceMachine` is the same in a room of its own. Either way a keeper ends and
+removes all of it when it is stopped, or when this process dies.
 """
 
 from __future__ import annotations
@@ -11,40 +12,34 @@ import contextlib
 import os
 import secrets
 import shutil
-import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from functools import partial
+from pathlib import Path
 
 from practicum.core.errors import MachineError
 from practicum.desktops.atspi import Accessibility
-from practicum.desktops.computer import Computer, Screen
+from practicum.desktops.computer import Screen
 from practicum.desktops.frames import Framebuffer
-from practicum.desktops.homes import give_away, make_home
 from practicum.desktops.local import LocalComputer, Surroundings, XThread
+from practicum.desktops.namespaces import why_no_room
+from practicum.desktops.places import (
+    Names,
+    Place,
+    environment,
+    make_host_place,
+    make_lower,
+    make_room_place,
+)
 from practicum.desktops.processes import Processes, Program, Spec
 from practicum.desktops.users import User, take_user
-from practicum.desktops.x11 import XClient, authority
+from practicum.desktops.x11 import XClient
 
 FULL_HD = Screen(1920, 1080)
 BACKGROUND = 0x3B5566
+PROGRAMS = ("Xvfb", "openbox", "dbus-daemon", "xclip", "bash")
+"""What every local desktop runs."""
 _READY_LIMIT_S = 30.0
-
-_BUS_CONFIG = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
- "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-<busconfig>
-  <type>session</type>
-  <listen>unix:path={socket}</listen>
-  <auth>EXTERNAL</auth>
-  <standard_session_servicedirs/>
-  <policy context="default">
-    <!-- The socket's folder keeps strangers out; the owner of the desktop may be root. -->
-    <allow user="*"/>
-    <allow send_destination="*" eavesdrop="true"/>
-    <allow eavesdrop="true"/>
-    <allow own="*"/>
-  </policy>
-</busconfig>
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,6 @@ class _Running:
 
     processes: Processes
     user: User | None
-    folder: Path
     display: int
     server: Program
     x: XClient
@@ -86,13 +80,13 @@ class XvfbMachine:
         return self._id
 
     @property
-    def computer(self) -> Computer:
+    def computer(self) -> LocalComputer:
         """What to act on; a new one after each reset."""
         return self._up().computer
 
     @property
     def display(self) -> str:
-        """The X display, as in `:3`."""
+        """The X display as programs on it know it, as in `:3`."""
         return f":{self._up().display}"
 
     @property
@@ -116,7 +110,7 @@ class XvfbMachine:
             )
         try:
             async with asyncio.timeout(_READY_LIMIT_S), contextlib.AsyncExitStack() as undo:
-                self._running = await _bring_up(self._options, undo)
+                self._running = await self._bring_up(undo)
                 undo.pop_all()
         except TimeoutError as error:
             raise MachineError(
@@ -125,7 +119,7 @@ class XvfbMachine:
 
     async def reset(self) -> None:
         """Give it back its first state: no process, no file of the last user is left."""
-        await self.stop()
+        await self._take_down()
         await self.start()
 
     async def check(self) -> None:
@@ -141,19 +135,109 @@ class XvfbMachine:
 
     async def stop(self) -> None:
         """Take it down and remove all it left; idempotent."""
+        await self._take_down()
+
+    async def _take_down(self) -> None:
         running, self._running = self._running, None
         if running is None:
             return
         await running.accessibility.close()
-        await _take_down(running.processes, running.user)
+        await _end(running.processes, running.user)
         running.thread.close(running.x.close, running.framebuffer.close)
 
+    def _make_place(self, names: Names, cookie: bytes, user: User | None) -> Place:
+        return make_host_place(names, self._options.template, cookie, user)
 
-PROGRAMS = ("Xvfb", "openbox", "dbus-daemon", "xclip", "bash")
-"""What every local desktop runs."""
+    def _kept(self) -> Sequence[str]:
+        """What a reset keeps, to be deleted if this process dies."""
+        return ()
+
+    async def _bring_up(self, undo: contextlib.AsyncExitStack) -> _Running:
+        screen = self._options.screen
+        user = take_user()
+        names = Names.draw()
+        processes = Processes(
+            Spec(
+                uid=user.uid if user else None,
+                owns_uid=user is not None and user.is_exclusive,
+                remove=(str(names.folder), str(names.pictures)),
+                remove_if_orphaned=tuple(self._kept()),
+            ),
+            lock_fd=user.lock_fd if user else None,
+        )
+        undo.push_async_callback(_end, processes, user)
+        processes.start()
+        cookie = secrets.token_bytes(16)
+        place = await asyncio.to_thread(self._make_place, names, cookie, user)
+        if place.plan is not None:
+            await processes.enter(place.plan)
+        env = environment(place)
+
+        bus = asyncio.create_task(_start_bus(processes, env, place))
+        undo.push_async_callback(_drop, bus)
+        server, display = await _start_server(processes, env, screen, place)
+        env["DISPLAY"] = f":{display}"
+        x_socket = str(place.x_sockets_here / f"X{display}")
+        processes.remove_in_the_end([x_socket, f"/tmp/.X{display}-lock"])
+        await processes.spawn(["openbox", "--sm-disable"], env=env, cwd=str(place.home))
+
+        thread = XThread(self._id)
+        x = await thread.call(XClient, x_socket, cookie)
+        undo.callback(thread.close, x.close)
+        await thread.call(x.paint_root, BACKGROUND)
+        framebuffer = Framebuffer(place.pictures_here / "Xvfb_screen0", screen)
+        undo.callback(framebuffer.close)
+        await thread.call(x.await_window_manager)
+        await bus
+        address = env["DBUS_SESSION_BUS_ADDRESS"]
+        accessibility = Accessibility(address, screen, place.here, partial(_program, processes))
+        undo.push_async_callback(accessibility.close)
+        accessibility.begin()
+        around = Surroundings(place.home, env)
+        computer = LocalComputer(processes, around, x, thread, framebuffer, accessibility)
+        return _Running(
+            processes, user, display, server, x, thread, framebuffer, accessibility, computer
+        )
 
 
-async def _take_down(processes: Processes, user: User | None) -> None:
+class NamespaceMachine(XvfbMachine):
+    """A `Machine` in a room: mounts, processes, network, IPC and a home of its own."""
+
+    def __init__(self, options: DesktopOptions | None = None) -> None:
+        super().__init__(options)
+        self._lower: Path | None = None
+        """The home as it is before anybody used it; made once, for all resets."""
+
+    async def start(self) -> None:
+        """Bring it up; returns when input and screenshots work."""
+        reason = await asyncio.to_thread(why_no_room)
+        if reason is not None:
+            raise MachineError(
+                f"no desktop in namespaces here: {reason}; the xvfb body needs none",
+                kind="namespace",
+            )
+        await super().start()
+
+    async def stop(self) -> None:
+        """Take it down and remove all it left; idempotent."""
+        await super().stop()
+        lower, self._lower = self._lower, None
+        if lower is not None:
+            await asyncio.to_thread(shutil.rmtree, lower, ignore_errors=True)
+
+    def _kept(self) -> Sequence[str]:
+        if self._lower is None:
+            self._lower = Names.draw().folder
+        return [str(self._lower)]
+
+    def _make_place(self, names: Names, cookie: bytes, user: User | None) -> Place:
+        assert self._lower is not None
+        if not self._lower.exists():
+            make_lower(self._lower, self._options.template, user)
+        return make_room_place(names, self._lower, cookie, user)
+
+
+async def _end(processes: Processes, user: User | None) -> None:
     try:
         await processes.stop()
     finally:
@@ -161,53 +245,11 @@ async def _take_down(processes: Processes, user: User | None) -> None:
             user.give_back()
 
 
-async def _bring_up(options: DesktopOptions, undo: contextlib.AsyncExitStack) -> _Running:
-    user = take_user()
-    name = f"practicum-{secrets.token_hex(6)}"
-    folder = Path(tempfile.gettempdir()) / name
-    memory = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else folder
-    pictures = memory / f"{name}-screen"
-    processes = Processes(
-        Spec(
-            uid=user.uid if user else None,
-            owns_uid=user is not None and user.is_exclusive,
-            remove=(str(folder), str(pictures)),
-        ),
-        lock_fd=user.lock_fd if user else None,
-    )
-    undo.push_async_callback(_take_down, processes, user)
-    processes.start()
-    cookie = secrets.token_bytes(16)
-    home = await asyncio.to_thread(_make_folders, folder, pictures, options.template, cookie, user)
-    env = _environment(home, folder / "run")
-    if user is not None and user.is_exclusive:
-        await processes.bind(_name_user(folder, home, user))
-
-    bus = asyncio.create_task(_start_bus(processes, env, folder / "run"))
-    undo.push_async_callback(_drop, bus)
-    server, display = await _start_server(processes, env, options.screen, pictures)
-    env["DISPLAY"] = f":{display}"
-    x_socket = f"/tmp/.X11-unix/X{display}"
-    processes.remove_in_the_end([x_socket, f"/tmp/.X{display}-lock"])
-    await processes.spawn(["openbox", "--sm-disable"], env=env, cwd=str(home))
-
-    thread = XThread(name)
-    x = await thread.call(XClient, x_socket, cookie)
-    undo.callback(thread.close, x.close)
-    await thread.call(x.paint_root, BACKGROUND)
-    framebuffer = Framebuffer(pictures / "Xvfb_screen0", options.screen)
-    undo.callback(framebuffer.close)
-    await thread.call(x.await_window_manager)
-    await bus
-    accessibility = Accessibility(env["DBUS_SESSION_BUS_ADDRESS"], options.screen)
-    undo.push_async_callback(accessibility.close)
-    accessibility.begin()
-    around = Surroundings(PurePosixPath(home), env)
-    computer = LocalComputer(processes, around, x, thread, framebuffer, accessibility)
-    return _Running(
-        *(processes, user, folder, display, server),
-        *(x, thread, framebuffer, accessibility, computer),
-    )
+async def _program(processes: Processes, pid: int) -> str:
+    """The name of the program behind a process id, as the desktop's programs count them."""
+    argv = ["cat", f"/proc/{pid}/comm"]
+    exit_code, name, _ = await processes.run(argv, env={"PATH": "/bin"}, cwd="/", timeout_s=5)
+    return name.decode(errors="replace").strip() if exit_code == 0 else f"process {pid}"
 
 
 async def _drop(task: asyncio.Task[None]) -> None:
@@ -216,123 +258,53 @@ async def _drop(task: asyncio.Task[None]) -> None:
         await task
 
 
-def _make_folders(
-    folder: Path, pictures: Path, template: Path | None, cookie: bytes, user: User | None
-) -> Path:
-    """The desktop's folders; returns the home among them."""
-    home, run = folder / "home", folder / "run"
-    folder.mkdir(mode=0o711)
-    make_home(home, template)
-    run.mkdir(mode=0o700)
-    pictures.mkdir(mode=0o700, parents=True)
-    (folder / "tmp").mkdir(mode=0o700)
-    (run / "xauthority").write_bytes(authority(cookie))
-    (run / "xauthority").chmod(0o600)
-    (run / "bus.conf").write_text(_BUS_CONFIG.format(socket=run / "bus"))
-    if user is not None:
-        for top in (home, run, pictures, folder / "tmp"):
-            give_away(top, user.uid)
-    x_sockets = Path("/tmp/.X11-unix")
-    if not x_sockets.exists():
-        with contextlib.suppress(FileExistsError):
-            x_sockets.mkdir()
-            x_sockets.chmod(0o1777)
-    return home
-
-
-def _environment(home: Path, run: Path) -> dict[str, str]:
-    """Nothing of our own environment: it may hold secrets, and desktops are to be alike."""
-    return {
-        "HOME": str(home),
-        "USER": "user",
-        "LOGNAME": "user",
-        "SHELL": "/bin/bash",
-        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/games",
-        "LANG": "C.UTF-8",
-        "TZ": "UTC",
-        "TMPDIR": str(home.parent / "tmp"),
-        "XAUTHORITY": str(run / "xauthority"),
-        "XDG_RUNTIME_DIR": str(run),
-        "DBUS_SESSION_BUS_ADDRESS": f"unix:path={run / 'bus'}",
-        # Settings in a file of the home folder, and no helpers of GNOME beside each program.
-        "GSETTINGS_BACKEND": "keyfile",
-        "GIO_USE_VFS": "local",
-        # Accessibility, as each toolkit wants to be told.
-        "GTK_MODULES": "gail:atk-bridge",
-        "GNOME_ACCESSIBILITY": "1",
-        "QT_ACCESSIBILITY": "1",
-        "QT_LINUX_ACCESSIBILITY_ALWAYS_ON": "1",
-        "ACCESSIBILITY_ENABLED": "1",
-        "SAL_USE_VCLPLUGIN": "gtk3",
-        "SAL_ACCESSIBILITY_ENABLED": "1",
-    }
-
-
-def _name_user(folder: Path, home: Path, user: User) -> list[tuple[str, str]]:
-    """Lists of users that know the desktop's: D-Bus and others refuse one without a name."""
-    mounts = []
-    for name, line in {
-        "passwd": f"user:x:{user.uid}:{user.uid}:User:{home}:/bin/bash\n",
-        "group": f"user:x:{user.uid}:\n",
-    }.items():
-        known = Path("/etc", name).read_text().splitlines(keepends=True)
-        kept = [entry for entry in known if not entry.startswith("user:")]
-        (folder / name).write_text("".join([*kept, line]))
-        mounts.append((str(folder / name), f"/etc/{name}"))
-    return mounts
-
-
 async def _start_server(
-    processes: Processes, env: dict[str, str], screen: Screen, pictures: Path
+    processes: Processes, env: dict[str, str], screen: Screen, place: Place
 ) -> tuple[Program, int]:
     """Start the X server, which chooses a free display; returns its number."""
-    line, line_w = os.pipe2(os.O_CLOEXEC)
-    null = os.open(os.devnull, os.O_RDWR)
-    try:
-        server = await processes.spawn(
-            [
-                *("Xvfb", "-displayfd", "3", "-screen", "0"),
-                f"{screen.width}x{screen.height}x24",
-                *("-noreset", "-nolisten", "tcp", "-dpi", "96", "-s", "0"),
-                *("-auth", env["XAUTHORITY"], "-fbdir", str(pictures)),
-            ],
-            env=env,
-            cwd="/",
-            fds=(null, null, null, line_w),
-        )
-    except BaseException:
-        os.close(line)
-        raise
-    finally:
-        os.close(null)
-        os.close(line_w)
-    said = await _first_line(line)
+    server, said = await _start_service(
+        processes,
+        [
+            *("Xvfb", "-displayfd", "3", "-screen", "0"),
+            f"{screen.width}x{screen.height}x24",
+            *("-noreset", "-nolisten", "tcp", "-dpi", "96", "-s", "0"),
+            *("-auth", env["XAUTHORITY"], "-fbdir", str(place.pictures)),
+        ],
+        env,
+    )
     if not said.isdigit():
         raise MachineError("Xvfb ended before it was ready", kind="display")
     return server, int(said)
 
 
-async def _start_bus(processes: Processes, env: dict[str, str], run: Path) -> None:
+async def _start_bus(processes: Processes, env: dict[str, str], place: Place) -> None:
+    _, said = await _start_service(
+        processes,
+        [
+            *("dbus-daemon", "--nofork", "--nopidfile", "--print-address=3"),
+            f"--config-file={place.run / 'bus.conf'}",
+        ],
+        env,
+    )
+    if not said:
+        raise MachineError("dbus-daemon ended before it was ready", kind="bus")
+
+
+async def _start_service(
+    processes: Processes, argv: Sequence[str], env: dict[str, str]
+) -> tuple[Program, str]:
+    """Start a program that says a line on its file descriptor 3 once it is ready."""
     line, line_w = os.pipe2(os.O_CLOEXEC)
-    null = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
-        await processes.spawn(
-            [
-                *("dbus-daemon", "--nofork", "--nopidfile", "--print-address=3"),
-                f"--config-file={run / 'bus.conf'}",
-            ],
-            env=env,
-            cwd="/",
-            fds=(null, null, null, line_w),
-        )
+        program = await processes.spawn(argv, env=env, cwd="/", fds=(null, null, null, line_w))
     except BaseException:
         os.close(line)
         raise
     finally:
         os.close(null)
         os.close(line_w)
-    if not await _first_line(line):
-        raise MachineError("dbus-daemon ended before it was ready", kind="bus")
+    return program, await _first_line(line)
 
 
 async def _first_line(fd: int) -> str:

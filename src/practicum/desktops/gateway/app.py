@@ -14,8 +14,10 @@ DELETE /leases/ID                    200 {"released": true|false}
 ```
 
 Everything but `/health` wants `Authorization: Bearer …`. A refusal of the gateway's own has
-`X-Practicum-Fault` with its kind: 401 `unauthorized`, 404 `lost-lease`, 410 a desktop that
-broke, 413, 429 `quota`, `busy` or `rate` with `Retry-After`, 502 `port-silent`, 503.
+`X-Practicum-Fault` with its kind: 401 `unauthorized`, 404 `no-port`, 410 `lost-lease` or what
+broke the desktop, 413, 429 `quota`, `busy` or `rate` with `Retry-After`, 502 `port-silent`, 503
+`no-desktops`. A lease that is gone is never 404: that is how a desktop says that a file is not
+there.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from practicum.desktops.gateway.desk import Desk, Lease
 from practicum.desktops.gateway.doors import refusal
 from practicum.desktops.gateway.hosts import Host
 from practicum.desktops.gateway.relay import Passage, relay
-from practicum.desktops.provider import BUSY, LOST_LEASE
+from practicum.desktops.provider import BUSY
 
 logger = logging.getLogger(__name__)
 
@@ -228,7 +230,9 @@ class GatewayApp:
         try:
             response = await relay(request, tail, passage)
         except (aiohttp.ClientError, OSError, RuntimeError) as error:
-            # RuntimeError: its session was closed because the lease ended meanwhile.
+            # RuntimeError is what a session says that was closed because the lease ended.
+            if isinstance(error, RuntimeError) and not passage.session.closed:
+                raise
             return await self._explain(request, lease, port, error)
         finally:
             lease.num_users -= not is_socket
@@ -285,8 +289,6 @@ class GatewayApp:
         if error.kind in (BUSY, "quota"):
             self._audit.write("refused", token=account.name, kind=error.kind)
             return self._refuse(429, error.kind, str(error), 1)
-        if error.kind == LOST_LEASE:
-            return self._refuse(404, error.kind, str(error))
         if error.kind == "no-desktops":
             self._audit.write("refused", token=account.name, kind=error.kind)
             rest_s = min((host.breaker.wait_s for host in self.desk.hosts), default=1.0)

@@ -115,6 +115,11 @@ class Desk:
             raise
         finally:
             self.num_waiting -= 1
+        known = self._known(account, key)
+        if known is not None:  # the same request came twice and both waited
+            account.num_leases -= 1
+            await held.lease.release()
+            return known
         lease = Lease(secrets.token_hex(16), account, held, key, now_s())
         self.leases.add(lease.id, lease)
         self._metrics.count("gateway_leases_total", host=held.host.name, token=account.name)
@@ -193,7 +198,9 @@ class Desk:
         try:
             await lease.held.lease.renew()
         except MachineError as error:
-            if error.kind in TRANSIENT or lease.fault is not None:
+            if error.kind in TRANSIENT or self.leases.get(lease.id) is None:
+                return  # only the way there is broken, or it was given back meanwhile
+            if lease.fault is not None:
                 return
             lease.fault = error
             self._metrics.count(

@@ -84,7 +84,7 @@ async def _pass_on(passage: Passage, request: web.Request) -> web.StreamResponse
         return refusal(403, "unauthorized", "not from a web page")
     try:
         return await relay(request, request.rel_url.raw_path.removeprefix("/"), passage)
-    except (aiohttp.ClientError, OSError, RuntimeError) as error:
+    except (aiohttp.ClientError, OSError) as error:
         return refusal(502, "connection", f"the gateway does not answer: {type(error).__name__}")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import aiohttp
 
@@ -18,6 +19,14 @@ from practicum.desktops.computer import Computer, Machine
 from practicum.desktops.gateway.doors import SERVER, Door, Doors
 
 LOOK_TIMEOUT_S = 10.0
+
+
+def network_pid(keeper_pid: int) -> int:
+    """The process of a desktop in namespaces that is inside; its keeper waits outside."""
+    children = Path(f"/proc/{keeper_pid}/task/{keeper_pid}/children").read_text().split()
+    if not children:
+        raise MachineError(f"nothing runs in the desktop of keeper {keeper_pid}", kind="down")
+    return int(children[0])
 
 
 class ServedMachine:

@@ -180,10 +180,10 @@ async def _pump(source: _Socket, sink: _Socket, on_use: Callable[[], None]) -> N
 
 def _headers_out(request: web.Request, passage: Passage) -> CIMultiDict[str]:
     door = passage.door
+    named = request.headers.get("Connection", "").lower().split(",")
+    kept_back = _NOT_PASSED_ON | {name.strip() for name in named}
     headers = CIMultiDict(
-        (name, value)
-        for name, value in request.headers.items()
-        if name.lower() not in _NOT_PASSED_ON
+        (name, value) for name, value in request.headers.items() if name.lower() not in kept_back
     )
     meant = request.headers.get("Authorization" if passage.is_local else DESKTOP_AUTHORIZATION)
     headers.popall(DESKTOP_AUTHORIZATION, None)

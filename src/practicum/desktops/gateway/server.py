@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import signal
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -31,7 +32,7 @@ from practicum.desktops.gateway.app import GatewayApp
 from practicum.desktops.gateway.audit import Audit
 from practicum.desktops.gateway.client import GatewayClient
 from practicum.desktops.gateway.hosts import BridgeHost, Host, PoolHost, RoutedMachine
-from practicum.desktops.gateway.machines import AddressedMachine, ServedMachine
+from practicum.desktops.gateway.machines import AddressedMachine, ServedMachine, network_pid
 from practicum.desktops.pool import Pool
 
 BACKLOG = 1024
@@ -131,6 +132,11 @@ def _host(config: HostConfig, metrics: Metrics) -> Host:
         return _pool_host(
             config.name, _addressed(config), PoolConfig(size=number, spares=number), metrics
         )
+    if config.body == "namespace" and config.ports.numbers() and os.geteuid() != 0:
+        raise ConfigError(
+            f"host {config.name}: only root can reach ports inside namespaces: run the gateway as "
+            "root, or give no ports"
+        )
     return _pool_host(config.name, lambda: _local(config), config.pool, metrics)
 
 
@@ -142,12 +148,14 @@ def _pool_host(
 
 
 def _local(config: LocalHostConfig) -> ServedMachine:
-    from practicum.desktops.xvfb import DesktopOptions, XvfbMachine
+    from practicum.desktops.xvfb import DesktopOptions, NamespaceMachine, XvfbMachine
 
     options = DesktopOptions(Screen(config.width, config.height), config.template)
+    ports = config.ports.numbers()
     if config.body == "xvfb":
-        return ServedMachine(XvfbMachine(options), config.ports.numbers())
-    raise ConfigError("body namespace")
+        return ServedMachine(XvfbMachine(options), ports)
+    room = NamespaceMachine(options)
+    return ServedMachine(room, ports, lambda: network_pid(room.keeper_pid))
 
 
 def _addressed(config: ServersHostConfig) -> Callable[[], AddressedMachine]:

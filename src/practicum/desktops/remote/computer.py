@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any, Self
 
 from practicum.core.message import Image
-from practicum.desktops import tree_xml, wire
+from practicum.desktops import wire
 from practicum.desktops.computer import (
     CommandResult,
     Input,
@@ -108,7 +108,8 @@ class RemoteComputer:
 
     async def accessibility(self) -> Node:
         """The tree of what applications show, a `desktop frame` on top."""
-        return await self._tree("/accessibility")
+        reply = await self._calls.look("GET", "/tree", timeout_s=ACCESSIBILITY_TIMEOUT_S)
+        return await read_tree(reply, lambda: wire.read_tree(reply.body))
 
     async def run(
         self,
@@ -166,13 +167,6 @@ class RemoteComputer:
                 raise ValueError(str(error)) from error
             raise
 
-    async def _tree(self, path: str) -> Node:
-        reply = await self._calls.look("GET", path, timeout_s=ACCESSIBILITY_TIMEOUT_S)
-        try:
-            return await asyncio.to_thread(tree_xml.read, str(field_of(reply, "AT")))
-        except ValueError as error:
-            raise reply.bad(str(error)) from error
-
     def _path(self, path: str) -> str:
         """Where a path is on the machine: under the home folder if nothing else is said."""
         if path == "~" or path.startswith("~/"):
@@ -190,6 +184,14 @@ class RemoteComputer:
 def duration_s(inputs: Sequence[Input]) -> float:
     """How long inputs wait."""
     return sum(one.seconds for one in inputs if isinstance(one, Wait))
+
+
+async def read_tree(reply: Reply, read: Callable[[], Node]) -> Node:
+    """Read a tree, which may be large, in a thread."""
+    try:
+        return await asyncio.to_thread(read)
+    except ValueError as error:
+        raise reply.bad(str(error)) from error
 
 
 def field_of(reply: Reply, name: str) -> Any:

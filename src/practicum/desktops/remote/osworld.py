@@ -11,10 +11,17 @@ from typing import Any
 
 from practicum.core.errors import MachineError
 from practicum.core.message import Image
-from practicum.desktops.computer import CommandResult, Input, Move, PictureFormat, Window
+from practicum.desktops import tree_xml
+from practicum.desktops.computer import CommandResult, Input, Move, Node, PictureFormat, Window
 from practicum.desktops.remote import code
 from practicum.desktops.remote.calls import CallError, Reply
-from practicum.desktops.remote.computer import GRACE_S, RemoteComputer, duration_s, field_of
+from practicum.desktops.remote.computer import (
+    GRACE_S,
+    RemoteComputer,
+    duration_s,
+    field_of,
+    read_tree,
+)
 
 MAX_COMMAND_S = 120.0
 """The server ends a command after that."""
@@ -24,7 +31,10 @@ LOOK_EVERY_S = 0.1
 
 _TIMED_OUT = 124
 _WINDOWS = "wmctrl -lGx && xprop -root _NET_ACTIVE_WINDOW _NET_CLIENT_LIST_STACKING"
-_WINDOW = re.compile(r"(0x[0-9a-f]+) +-?\d+ +(-?\d+) +(-?\d+) +(\d+) +(\d+) +(.+?)  ?+\S+ (.*)")
+_WINDOW = re.compile(
+    r"(0x[0-9a-f]+) +-?\d+ +(-?\d+) +(-?\d+) +(\d+) +(\d+) +(N/A|\S.*?\.\S+) +\S+ (.*)"
+)
+"""Number, desk, place, size, class (in which there may be spaces), host, title."""
 
 
 class OsworldComputer(RemoteComputer):
@@ -35,6 +45,8 @@ class OsworldComputer(RemoteComputer):
     """
 
     less_than_is_greater = True
+    tree_path = "/accessibility"
+    accessibility_timeout_s = 120.0
 
     async def screenshot(self, kind: PictureFormat = "png", *, cursor: bool = True) -> Image:
         """What the screen shows now; always with the pointer."""
@@ -73,6 +85,13 @@ class OsworldComputer(RemoteComputer):
         if done.exit_code != 0:
             raise MachineError(f"an action failed: {done.error.strip()[-300:]}", kind="action")
 
+    async def accessibility(self) -> Node:
+        """The tree of what applications show, a `desktop frame` on top."""
+        reply = await self._calls.look(
+            "GET", self.tree_path, timeout_s=self.accessibility_timeout_s
+        )
+        return await read_tree(reply, lambda: tree_xml.read(str(field_of(reply, "AT"))))
+
     async def clipboard(self) -> str:
         """The text in the clipboard."""
         done = await self.run(["xclip", "-selection", "clipboard", "-o"], timeout_s=10)
@@ -92,7 +111,7 @@ class OsworldComputer(RemoteComputer):
         """The windows there are, the topmost last."""
         done = await self.run(_WINDOWS, timeout_s=10)
         self._expect(done, "wmctrl and xprop")
-        return _read_windows(done.output)
+        return read_windows(done.output)
 
     async def activate_window(self, window_id: str) -> None:
         """Raise a window and give it the keyboard."""
@@ -181,7 +200,8 @@ def _result(reply: Reply) -> CommandResult:
     )
 
 
-def _read_windows(text: str) -> list[Window]:
+def read_windows(text: str) -> list[Window]:
+    """Read what wmctrl and xprop say of the windows."""
     listed, properties = [], {}
     for line in text.splitlines():
         if line.startswith("_NET_"):
@@ -197,7 +217,7 @@ def _read_windows(text: str) -> list[Window]:
         Window(
             number,
             title,
-            class_name.strip(),
+            class_name,
             int(x),
             int(y),
             int(width),

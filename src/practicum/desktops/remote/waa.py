@@ -14,13 +14,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from practicum.core.errors import MachineError
-from practicum.desktops import tree_xml
-from practicum.desktops.computer import CommandResult, Node, Window
+from practicum.desktops.computer import CommandResult, Window
 from practicum.desktops.remote.calls import CallError
 from practicum.desktops.remote.computer import GRACE_S
 from practicum.desktops.remote.osworld import MAX_COMMAND_S, OsworldComputer
 
-ACCESSIBILITY_TIMEOUT_S = 300.0
 MAX_SPEC_BYTES = 24_000
 """A command line of Windows holds 32 KiB."""
 
@@ -53,16 +51,8 @@ class WaaComputer(OsworldComputer):
     """A `Computer` over the routes of Windows Agent Arena's server."""
 
     less_than_is_greater = False
-
-    async def accessibility(self) -> Node:
-        """The tree of what applications show."""
-        reply = await self._calls.look(
-            "GET", "/accessibility?backend=uia", timeout_s=ACCESSIBILITY_TIMEOUT_S
-        )
-        try:
-            return tree_xml.read(str(reply.json()["AT"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise reply.bad(f"no tree: {error}") from error
+    tree_path = "/accessibility?backend=uia"
+    accessibility_timeout_s = 300.0
 
     async def clipboard(self) -> str:
         """The text in the clipboard."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-import ipaddress
 from urllib.parse import urlsplit
 
 from aiohttp import web
 
 from practicum.core.errors import ConfigError
+from practicum.core.sockets import is_loopback
 from practicum.desktops.server.desk import Terms, complain
 
 
@@ -48,14 +48,6 @@ def turn_away(request: web.Request, terms: Terms) -> web.Response | None:
     refusal = complain("no or wrong token", 401, kind="unauthorized")
     refusal.headers["WWW-Authenticate"] = 'Basic realm="practicum"'
     return refusal
-
-
-def is_loopback(host: str) -> bool:
-    """Only this machine reaches the host."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _tokens(header: str) -> list[bytes]:

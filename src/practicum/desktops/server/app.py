@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from practicum.core.errors import ConfigError, MachineError
+from practicum.core.errors import MachineError
+from practicum.core.sockets import listen, url_of
 from practicum.desktops.computer import Computer
 from practicum.desktops.server import admission
 from practicum.desktops.server.commands import CommandRoutes
@@ -20,6 +20,7 @@ from practicum.desktops.server.files import FileRoutes
 from practicum.desktops.server.native import NativeRoutes
 from practicum.desktops.server.once import Once
 from practicum.desktops.server.screen import ScreenRoutes
+from practicum.desktops.server.stand_ins import StandIns
 from practicum.desktops.server.windows import WindowRoutes
 
 logger = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ async def running(
     """
     terms = terms or Terms()
     admission.check(terms, host)
-    with _listen(host, port) as listener:
+    with listen(host, port) as listener:
         runner = web.AppRunner(
             build(source, terms),
             access_log=None,
@@ -65,9 +66,7 @@ async def running(
         await runner.setup()
         try:
             await web.SockSite(runner, listener).start()
-            bound, port = listener.getsockname()[:2]
-            url = f"http://[{bound}]:{port}" if ":" in bound else f"http://{bound}:{port}"
-            yield Address(url, None if terms.is_open else terms.token)
+            yield Address(url_of(listener), None if terms.is_open else terms.token)
         finally:
             await runner.cleanup()
 
@@ -75,6 +74,7 @@ async def running(
 def build(source: Callable[[], Computer], terms: Terms) -> web.Application:
     """Build the application over a computer."""
     desk, once = Desk(source, terms), Once()
+    stand_ins = StandIns(desk)
 
     @web.middleware
     async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -89,10 +89,10 @@ def build(source: Callable[[], Computer], terms: Terms) -> web.Application:
             assert isinstance(response, web.Response)
             return response
 
-        if request_id is None or request.method != "POST":
+        # An upload again leaves the same file, so it needs no id; and it is too large to keep.
+        is_upload = request.content_type.startswith("multipart/")
+        if request_id is None or request.method != "POST" or is_upload:
             return await handler(request)
-        if request.content_type.startswith("multipart/"):
-            return complain("an upload replaces a file and needs no request id", 400)
         try:
             body = await request.read()
         except web.HTTPException as error:
@@ -105,10 +105,10 @@ def build(source: Callable[[], Computer], terms: Terms) -> web.Application:
         client_max_size=terms.max_body_bytes, middlewares=[admit, at_most_once, _name_errors]
     )
     for routes in (
-        ScreenRoutes(desk),
-        CommandRoutes(desk),
+        ScreenRoutes(desk, stand_ins),
+        CommandRoutes(desk, stand_ins),
         FileRoutes(desk),
-        WindowRoutes(desk),
+        WindowRoutes(desk, stand_ins),
         NativeRoutes(desk),
     ):
         app.add_routes(routes.routes())
@@ -137,15 +137,3 @@ async def _name_errors(request: web.Request, handler: Handler) -> web.StreamResp
     except Exception:
         logger.exception("%s %s failed", request.method, request.path)
         return complain("the server failed; its log says why", 500, kind="crash")
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise ConfigError(f"cannot listen on {host}:{port}: {error}") from error
-    return listener

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Sequence
 from typing import Any
 
 from aiohttp import web
@@ -27,6 +26,7 @@ from practicum.desktops.server.desk import (
     seconds_in,
     text_in,
 )
+from practicum.desktops.server.stand_ins import StandIns
 
 EXECUTE_TIMEOUT_S = 120.0
 PYTHON_TIMEOUT_S = 30.0
@@ -35,15 +35,13 @@ LONGEST_S = 600.0
 MAX_SCRIPT_BYTES = 100_000
 """A single argument of a program holds 128 KiB."""
 
-_STAND_INS = {"python": "python3", "google-chrome": "chromium"}
-"""What tasks of OSWorld name, and what does the same on Debian where the first is missing."""
-
 
 class CommandRoutes:
     """`/execute` and its kin."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, stand_ins: StandIns) -> None:
         self._desk = desk
+        self._stand_ins = stand_ins
 
     def routes(self) -> list[web.RouteDef]:
         """The routes."""
@@ -108,7 +106,7 @@ class CommandRoutes:
 
     async def _launch(self, request: web.Request) -> web.Response:
         body = await body_of(request)
-        command = await self._for_debian(self._command(body))
+        command = await self._stand_ins.command(self._command(body))
         await self._desk.computer.launch(command)
         shown = command if isinstance(command, str) else " ".join(command)
         return web.Response(text=f"{shown} launched successfully")
@@ -168,7 +166,7 @@ class CommandRoutes:
                 return done
             # A program that was only given the usual beginning, as evaluators of OSWorld do.
             command = ["python3", "-c", f"import time\n{code}"]
-        command = await self._for_debian(command)
+        command = await self._stand_ins.command(command)
         return await self._desk.computer.run(command, timeout_s=EXECUTE_TIMEOUT_S)
 
     async def _act(self, code: str) -> CommandResult | None:
@@ -176,8 +174,9 @@ class CommandRoutes:
         computer = self._desk.computer
         async with self._desk.hand:
             try:
-                plan = dialect.read(code, computer.screen, await computer.pointer())
-                await computer.perform(plan.inputs)
+                pointer = await computer.pointer()
+                plan = dialect.read(code, computer.screen, pointer, can_copy=True)
+                await dialect.perform(plan, computer)
             except ValueError as error:
                 if isinstance(error, DialectError) and "pyautogui" not in code:
                     return None
@@ -200,16 +199,6 @@ class CommandRoutes:
             raise BadRequestError("'command' is a text or a list of texts")
         command = [self._desk.expand(part) if part[:2] == "~/" else part for part in command]
         return ["/bin/sh", "-c", *command] if has_shell else command
-
-    async def _for_debian(self, command: Sequence[str] | str) -> list[str] | str:
-        if isinstance(command, str):
-            return command
-        program, *rest = command
-        stand_in = _STAND_INS.get(program)
-        if stand_in is None:
-            return [program, *rest]
-        found = await self._desk.computer.run(["sh", "-c", f"command -v {program}"], timeout_s=10)
-        return [program if found.exit_code == 0 else stand_in, *rest]
 
 
 def _fields(result: CommandResult) -> dict[str, Any]:

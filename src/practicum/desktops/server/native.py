@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from importlib.metadata import PackageNotFoundError, version
@@ -38,6 +39,7 @@ class NativeRoutes:
             web.post("/settle", self._settle),
             web.get("/clipboard", self._clipboard),
             web.post("/clipboard", self._set_clipboard),
+            web.get("/tree", self._tree),
             web.get("/windows", self._windows),
             web.post("/windows/activate", self._activate),
             web.post("/windows/close", self._close),
@@ -87,6 +89,11 @@ class NativeRoutes:
             raise BadRequestError("'text' is required, and a text")
         await self._desk.computer.set_clipboard(text)
         return answer({"status": "success"})
+
+    async def _tree(self, _: web.Request) -> web.Response:
+        tree = await self._desk.computer.accessibility()
+        body = await asyncio.to_thread(wire.write_tree, tree)
+        return web.Response(body=body, content_type="application/json")
 
     async def _windows(self, _: web.Request) -> web.Response:
         return answer({"windows": wire.write_windows(await self._desk.computer.windows())})

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from aiohttp import web
 
 from practicum.desktops import tree_xml
-from practicum.desktops.computer import Node, PictureFormat
+from practicum.desktops.computer import Computer, Node, PictureFormat
 from practicum.desktops.server.desk import BadRequestError, Desk, answer, complain
+from practicum.desktops.server.stand_ins import StandIns
 
 PLATFORM = "Linux"
 FRAMES_PER_SECOND = 10
@@ -22,10 +23,11 @@ _KINDS: dict[str, PictureFormat] = {"png": "png", "jpeg": "jpeg"}
 class ScreenRoutes:
     """`/screenshot`, `/accessibility` and the like."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, stand_ins: StandIns) -> None:
         self._desk = desk
-        self._recording: str | None = None
-        """The file into which the screen is recorded."""
+        self._stand_ins = stand_ins
+        self._recording: tuple[Computer, str] | None = None
+        """The computer that is recorded, and the folder it is recorded into."""
 
     def routes(self) -> list[web.RouteDef]:
         """The routes."""
@@ -50,7 +52,7 @@ class ScreenRoutes:
         return web.Response(body=image.data, content_type=image.media_type)
 
     async def _accessibility(self, _: web.Request) -> web.Response:
-        tree = await self._desk.computer.accessibility()
+        tree = await self._stand_ins.tree(await self._desk.computer.accessibility())
         return answer({"AT": await asyncio.to_thread(tree_xml.write, tree)})
 
     async def _terminal(self, _: web.Request) -> web.Response:
@@ -80,14 +82,14 @@ class ScreenRoutes:
         if not isinstance(name, str) or not name:
             raise BadRequestError("the form field 'app_class_name' is required")
         for window in reversed(await self._desk.computer.windows()):
-            if name == window.class_name or name in window.class_name.split("."):
+            if name in (window.class_name, *window.class_name.rpartition(".")[::2]):
                 return answer({"width": window.width, "height": window.height})
         return complain(f"there is no window of class {name!r}", 404)
 
     async def _start_recording(self, _: web.Request) -> web.Response:
-        if self._recording is not None:
-            return complain("Recording is already in progress.", 400)
         computer = self._desk.computer
+        if self._folder_of(computer) is not None:
+            return complain("Recording is already in progress.", 400)
         screen = computer.screen
         made = await computer.run(["mktemp", "-d"], timeout_s=10)
         folder = made.output.strip()
@@ -110,14 +112,14 @@ class ScreenRoutes:
         )
         if begun.exit_code != 0:
             return complain(f"Failed to start recording: {begun.error.strip()}", 500)
-        self._recording = folder
+        self._recording = (computer, folder)
         return answer({"status": "success", "message": "Started recording."})
 
     async def _end_recording(self, _: web.Request) -> web.Response:
-        folder, self._recording = self._recording, None
+        computer = self._desk.computer
+        folder, self._recording = self._folder_of(computer), None
         if folder is None:
             return complain("No recording in progress to stop.", 400)
-        computer = self._desk.computer
         # ffmpeg writes the index of the film when it is interrupted, not when it is killed.
         await computer.run(
             f"p=$(cat {folder}/pid); kill -INT $p; "
@@ -127,6 +129,12 @@ class ScreenRoutes:
         film = await computer.read_file(f"{folder}/screen.mp4")
         await computer.run(["rm", "-rf", "--", folder], timeout_s=10)
         return web.Response(body=film, content_type="video/mp4")
+
+    def _folder_of(self, computer: Computer) -> str | None:
+        """Where it is recorded into; a reset ends a recording."""
+        if self._recording is None or self._recording[0] is not computer:
+            return None
+        return self._recording[1]
 
 
 def _walk(node: Node) -> Iterator[Node]:

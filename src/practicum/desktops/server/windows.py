@@ -9,6 +9,7 @@ from aiohttp import web
 
 from practicum.desktops.computer import Window
 from practicum.desktops.server.desk import Desk, body_of, complain, flag_in, text_in
+from practicum.desktops.server.stand_ins import StandIns
 
 LOOK_EVERY_S = 0.1
 
@@ -16,8 +17,9 @@ LOOK_EVERY_S = 0.1
 class WindowRoutes:
     """`/setup/open_file`, `/setup/activate_window`, `/setup/close_window`."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, stand_ins: StandIns) -> None:
         self._desk = desk
+        self._stand_ins = stand_ins
 
     def routes(self) -> list[web.RouteDef]:
         """The routes."""
@@ -47,10 +49,12 @@ class WindowRoutes:
         name = text_in(body, "window_name")
         strict, by_class = flag_in(body, "strict"), flag_in(body, "by_class")
         windows = await self._desk.computer.windows()
-        for window in windows:
-            own = window.class_name if by_class else window.title
-            if own == name if strict else name.lower() in own.lower():
-                return window
+        other = None if strict or by_class else await self._stand_ins.window(name)
+        for wanted in (name, other):
+            for window in windows if wanted else ():
+                own = window.class_name if by_class else window.title
+                if own == wanted if strict else str(wanted).lower() in own.lower():
+                    return window
         titles = ", ".join(repr(window.title) for window in windows) or "none"
         return complain(f"there is no window {name!r}; there are: {titles}", 404)
 
