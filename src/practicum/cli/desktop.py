@@ -25,7 +25,7 @@ DesktopId = Annotated[
 ]
 
 
-@desktop.command()
+@desktop.command("up")
 def up(
     body: Annotated[
         Literal["xvfb", "namespace"],
@@ -83,7 +83,7 @@ def list_desktops(json: JsonFlag = False) -> None:
         out.print("none is up; bring one up with: practicum desktop up")
 
 
-@desktop.command()
+@desktop.command("shot")
 def shot(
     desktop_id: DesktopId = None,
     out: Annotated[Path | None, typer.Option(help="The file; ID.png by default.")] = None,
@@ -105,7 +105,7 @@ def shot(
         console().print(str(path), markup=False)
 
 
-@desktop.command()
+@desktop.command("reset")
 def reset(desktop_id: DesktopId = None, json: JsonFlag = False) -> None:
     """Give a desktop back its first state."""
     from practicum.desktops.hosting import ask
@@ -118,7 +118,7 @@ def reset(desktop_id: DesktopId = None, json: JsonFlag = False) -> None:
         console().print(f"{state.id} is as new after {reset_s:.2f} s", markup=False)
 
 
-@desktop.command()
+@desktop.command("down")
 def down(
     desktop_id: DesktopId = None,
     everything: Annotated[bool, typer.Option("--all", help="All that are up.")] = False,

@@ -86,7 +86,7 @@ def picture(frame: Frame) -> PillowImage.Image:
     from PIL import Image as Pillow
 
     height, width = frame.shape[:2]
-    data = np.ascontiguousarray(frame).data
+    data = np.ascontiguousarray(frame)
     return Pillow.frombuffer("RGB", (width, height), data, "raw", "BGRX", 0, 1)
 
 

@@ -16,7 +16,7 @@ from practicum.desktops.computer import Computer, Machine, Screen
 if TYPE_CHECKING:
     from practicum.desktops.gateway.client import GatewayClient, GatewayLease
 
-BODIES = ("xvfb", "http://GATEWAY", "https://GATEWAY")
+BODIES = ("xvfb", "namespace", "http://GATEWAY", "https://GATEWAY")
 TOKEN_VARIABLE = "PRACTICUM_GATEWAY_TOKEN"
 """Where the token for a gateway is read from."""
 NO_PORT = 9
@@ -131,17 +131,18 @@ def open_desktops(body: str, screen: Screen, ca_file: Path | None) -> Desktops:
     try:
         if body.startswith(("http://", "https://")):
             return _gateway(body, screen, ca_file)
-        if body != "xvfb":
+        if body not in BODIES[:2]:
             raise unknown_name("body", body, BODIES)
         if ca_file is not None:
             raise ConfigError("ca_file is for a gateway's certificate, and body is no gateway")
-        from practicum.desktops.xvfb import DesktopOptions, XvfbMachine
+        from practicum.desktops.xvfb import DesktopOptions, NamespaceMachine, XvfbMachine
     except ImportError as error:
         raise ConfigError(
             f"desktops need {error.name}: pip install 'practicum[desktop]'"
         ) from error
     options = DesktopOptions(screen=screen)
-    return FreshMachines(lambda: XvfbMachine(options), screen)
+    kind = XvfbMachine if body == "xvfb" else NamespaceMachine
+    return FreshMachines(lambda: kind(options), screen)
 
 
 def _gateway(url: str, screen: Screen, ca_file: Path | None) -> Desktops:

@@ -191,8 +191,8 @@ def create(
 ) -> Desktop:
     """Make the environment; called by the registry.
 
-    `tasks_path`: a task file or a folder of them instead of the pack. `body`: `xvfb` or
-    the URL of a gateway, whose token is read from PRACTICUM_GATEWAY_TOKEN and whose certificate
+    `tasks_path`: a task file or a folder of them instead of the pack. `body`: `xvfb`,
+    `namespace` or the URL of a gateway, whose token is read from PRACTICUM_GATEWAY_TOKEN and whose certificate
     is checked against `ca_file`. `actions`: `commands` or
     `pyautogui`. `judge`: `MODEL@BASE_URL` for screenshot checks.
     `osworld_python`: the interpreter of an environment with `desktop-env`.
