@@ -192,10 +192,10 @@ def create(
     """Make the environment; called by the registry.
 
     `tasks_path`: a task file or a folder of them instead of the pack. `body`: `xvfb`,
-    `namespace` or the URL of a gateway, whose token is read from PRACTICUM_GATEWAY_TOKEN and whose certificate
-    is checked against `ca_file`. `actions`: `commands` or
-    `pyautogui`. `judge`: `MODEL@BASE_URL` for screenshot checks.
-    `osworld_python`: the interpreter of an environment with `desktop-env`.
+    `namespace` or the URL of a gateway, whose token is in PRACTICUM_GATEWAY_TOKEN and whose
+    certificate is checked against `ca_file`. `actions`: `commands` or `pyautogui`. `judge`:
+    `MODEL@BASE_URL`, for screenshot checks. `osworld_python`: an interpreter that has
+    `desktop-env`, for OSWorld's tasks.
     """
     chosen_view = next((name for name in VIEWS if name == view), None)
     if chosen_view is None:
