@@ -312,3 +312,11 @@ async def test_code_that_is_not_done_is_feedback(code: str) -> None:
         await episode.start()
         result = await episode.step(Action(code))
     assert result.is_refused and not result.is_done and desktops.computers[0].performed == []
+
+
+def test_the_task_in_the_documentation_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs/desktop-tasks.md").read_text()
+    path = tmp_path / "task.yaml"
+    path.write_text(page.split("```yaml\n", 1)[1].split("```", 1)[0])
+    (task,) = read_tasks(path)
+    assert spec.TaskSpec.of(task).oracle and spec.TaskSpec.of(task).negative
