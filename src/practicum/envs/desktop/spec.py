@@ -142,7 +142,7 @@ class PythonCheck(StrictConfig):
     answer or None. Returns a bool."""
     files: list[str] = Field(default_factory=list)
     """Fetched from the desktop before."""
-    timeout_s: float = Field(10, gt=0, le=120)
+    timeout_s: float = Field(30, gt=0, le=120)
 
 
 class AccessibilityCheck(StrictConfig):
