@@ -50,11 +50,11 @@ def commands_page() -> str:
     """Every command's help."""
     from practicum.cli.main import app
 
-    lines = [[_name(command)] for command in app.registered_commands]
+    lines = [[str(command.name)] for command in app.registered_commands]
     for group in app.registered_groups:
         assert group.typer_instance is not None
         commands = group.typer_instance.registered_commands
-        lines += [[str(group.name), _name(command)] for command in commands]
+        lines += [[str(group.name), str(command.name)] for command in commands]
     parts = ["# Commands\n", "Exit codes: 0 done, 1 the run failed, 2 the input was wrong.\n"]
     parts += [f"## practicum {' '.join(line)}\n\n```\n{_help(line)}\n```\n" for line in lines]
     return "\n".join(parts)
@@ -77,11 +77,6 @@ def formats_page() -> str:
         )
         parts.append(f"## {name}\n\n{quoted}\n")
     return "\n".join(parts)
-
-
-def _name(command: Any) -> str:
-    """A command's name, which by default is its function's."""
-    return str(command.name or command.callback.__name__)
 
 
 def _help(command: list[str]) -> str:

@@ -21,7 +21,7 @@ from practicum.desktops.computer import (
     Text,
     Wait,
 )
-from practicum.desktops.dialect import Copy, DialectError
+from practicum.desktops.dialect import Copy, DialectError, PointerNeededError
 
 SCREEN = Screen(800, 600)
 PREFIX = "import pyautogui; import time; pyautogui.FAILSAFE = False; "
@@ -148,6 +148,16 @@ def test_the_pointer_is_followed() -> None:
     assert inputs("pyautogui.moveTo(100, 100)\npyautogui.move(1, 1, _pause=False)")[-1] == Move(
         101, 101
     )
+
+
+@pytest.mark.parametrize(
+    "code", ["pyautogui.move(1, 1)", "pyautogui.drag(1, 1)", "x = pyautogui.position()"]
+)
+def test_code_that_depends_on_the_pointer_asks_for_it(code: str) -> None:
+    with pytest.raises(PointerNeededError):
+        dialect.read(code, SCREEN, None)
+    known = dialect.read(f"pyautogui.moveTo(9, 9)\n{code}", SCREEN, None)
+    assert known == dialect.read(f"pyautogui.moveTo(9, 9)\n{code}", SCREEN, (5, 6))
 
 
 def test_what_is_printed_is_kept() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -75,20 +76,21 @@ async def test_the_screen_shows_windows_and_the_pointer() -> None:
 
 async def test_a_command_ends_although_its_child_holds_the_output() -> None:
     async with desktop() as machine:
-        result = await machine.computer.run("sleep 60 & echo here; echo there >&2; exit 3")
+        result = await machine.computer.run("sleep 4717 & echo here; echo there >&2; exit 3")
         assert (result.exit_code, result.output, result.error) == (3, "here\n", "there\n")
-        still = await machine.computer.run(["pgrep", "-x", "sleep"])
+        still = await machine.computer.run(["pgrep", "-fx", "sleep 4717"])
         assert still.exit_code == 0
 
 
 async def test_a_command_that_takes_too_long_is_killed_with_its_group() -> None:
     async with desktop() as machine:
         with pytest.raises(MachineError, match="did not end within") as caught:
-            await machine.computer.run("sleep 61; true", timeout_s=0.2)
+            await machine.computer.run("sleep 4718; true", timeout_s=0.2)
         assert caught.value.kind == "timeout"
 
         async def gone() -> bool:
-            return bool((await machine.computer.run(["pgrep", "-x", "sleep"])).exit_code == 1)
+            found = await machine.computer.run(["pgrep", "-fx", "sleep 4718"])
+            return bool(found.exit_code == 1)
 
         await until(gone)
 
@@ -200,11 +202,20 @@ async def test_the_clipboard_holds_a_text() -> None:
 
 async def test_a_screen_that_changes_all_the_time_does_not_settle() -> None:
     async with desktop() as machine:
-        assert await machine.computer.settle(timeout_s=2)
-        await machine.computer.launch(["xterm", "-e", "while :; do date +%N; sleep 0.02; done"])
-        await window_of(machine.computer, "XTerm")
-        await asyncio.sleep(0.3)
-        assert not await machine.computer.settle(timeout_s=1)
+        computer = machine.computer
+        assert await computer.settle(timeout_s=5)
+
+        async def paint() -> None:
+            for colour in itertools.count():
+                await computer._thread.call(computer._x.paint_root, colour)
+                await asyncio.sleep(0.01)
+
+        painting = asyncio.create_task(paint())
+        try:
+            assert not await computer.settle(timeout_s=1)
+        finally:
+            painting.cancel()
+        assert await computer.settle(timeout_s=5)
 
 
 async def test_a_reset_leaves_no_process_and_no_file() -> None:

@@ -22,9 +22,25 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from practicum.desktops.computer import Computer, Input, Screen
-from practicum.desktops.gestures import SIGNATURES, Copy, DialectError, Hand, Step
+from practicum.desktops.gestures import (
+    SIGNATURES,
+    Copy,
+    DialectError,
+    Hand,
+    PointerNeededError,
+    Step,
+)
 
-__all__ = ["Copy", "DialectError", "Plan", "Step", "code_of", "perform", "read"]
+__all__ = [
+    "Copy",
+    "DialectError",
+    "Plan",
+    "PointerNeededError",
+    "Step",
+    "code_of",
+    "perform",
+    "read",
+]
 
 MAX_CODE_CHARACTERS = 50_000
 MAX_STATEMENTS = 10_000
@@ -91,10 +107,13 @@ class _Function:
     name: str
 
 
-def read(code: str, screen: Screen, pointer: tuple[int, int], *, can_copy: bool = False) -> Plan:
+def read(
+    code: str, screen: Screen, pointer: tuple[int, int] | None, *, can_copy: bool = False
+) -> Plan:
     """Read code into inputs for a screen and where the pointer is; or raise `DialectError`.
 
-    `can_copy`: `pyperclip.copy` is allowed, and the plan is for `perform`.
+    `can_copy`: `pyperclip.copy` is allowed, and the plan is for `perform`. Without a pointer, code
+    that depends on it raises `PointerNeededError`.
     """
     if len(code) > MAX_CODE_CHARACTERS:
         raise DialectError(f"the code has more than {MAX_CODE_CHARACTERS} characters")

@@ -122,12 +122,16 @@ class DialectError(ValueError):
     """Code that is not done; the text says why, to whoever wrote the code."""
 
 
+class PointerNeededError(Exception):
+    """What code does depends on where the pointer is, and that was not said."""
+
+
 class Hand:
     """Collects what calls of pyautogui would do."""
 
-    def __init__(self, screen: Screen, pointer: tuple[int, int]) -> None:
+    def __init__(self, screen: Screen, pointer: tuple[int, int] | None) -> None:
         self.screen = screen
-        self.pointer = pointer
+        self._pointer = pointer
         self.pause_s = PAUSE_S
         self.steps: list[Step] = []
         self._owed_s = 0.0
@@ -140,7 +144,7 @@ class Hand:
         try:
             given = _bind(name, args, kwargs)
             if name == "position":
-                return self.pointer
+                return self._where()
             if name == "size":
                 return self.screen.width, self.screen.height
             self._act(name, given)
@@ -210,7 +214,7 @@ class Hand:
         button = _button(given.get("button", "left"))
         duration_s = max(_number("duration", given.get("duration", 0)), SHORTEST_DRAG_S)
         has_button = given.get("mouseDownUp", True)
-        (x0, y0), (x1, y1) = self.pointer, to
+        (x0, y0), (x1, y1) = self._where(), to
         if has_button:
             self._add(Press(button, True))
         for step in range(1, DRAG_STEPS + 1):
@@ -263,21 +267,26 @@ class Hand:
                 f"({x}, {y}) is off the screen, which is {width} x {height} pixels: "
                 f"x is 0 to {width - 1}, y is 0 to {height - 1}"
             )
-        self.pointer = (x, y)
+        self._pointer = (x, y)
         self._add(Move(x, y))
+
+    def _where(self) -> tuple[int, int]:
+        if self._pointer is None:
+            raise PointerNeededError
+        return self._pointer
 
     def _point(self, given: Given) -> tuple[int, int]:
         x, y = _pair(given.get("x"), given.get("y"))
         return (
-            self.pointer[0] if x is None else int(_number("x", x)),
-            self.pointer[1] if y is None else int(_number("y", y)),
+            self._where()[0] if x is None else int(_number("x", x)),
+            self._where()[1] if y is None else int(_number("y", y)),
         )
 
     def _offset(self, given: Given) -> tuple[int, int]:
         x, y = _pair(given.get("xOffset"), given.get("yOffset"))
         return (
-            self.pointer[0] + int(_number("xOffset", x or 0)),
-            self.pointer[1] + int(_number("yOffset", y or 0)),
+            self._where()[0] + int(_number("xOffset", x or 0)),
+            self._where()[1] + int(_number("yOffset", y or 0)),
         )
 
     def _wait(self, seconds: float) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -40,6 +41,7 @@ _FILE_TIMEOUT_S = 60.0
 _CLIPBOARD_TIMEOUT_S = 5.0
 _LAUNCH_GRACE_S = 0.1
 _LOOK_EVERY_S = 0.03
+_PIECE = 80  # fewer characters than there are spare keys
 _NOT_FOUND, _NOT_PERMITTED = 127, 126  # a shell's exit codes
 
 P = ParamSpec("P")
@@ -135,16 +137,22 @@ class LocalComputer:
         """Wait until the screen stays the same and programs rest for a while; False if never."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
+        # Counted in looks: on a busy machine much time can pass without one.
+        num_wanted, num_same = max(1, math.ceil(quiet_s / _LOOK_EVERY_S)), 0
+        drawings = await self._thread.call(self._x.count_drawings)
         last = await self.frame(cursor=False)
-        since_s = loop.time()
-        while loop.time() - since_s < quiet_s:
+        while num_same < num_wanted:
             if loop.time() > end_s:
                 return False
             await asyncio.sleep(_LOOK_EVERY_S)
-            now = await self.frame(cursor=False)
-            is_same = await self._thread.call(np.array_equal, last, now)
-            if not is_same or await asyncio.to_thread(is_busy, self._processes.keeper_pid):
-                last, since_s = now, loop.time()
+            is_working = await asyncio.to_thread(is_busy, self._processes.keeper_pid)
+            num_same = 0 if is_working else num_same + 1
+            count = await self._thread.call(self._x.count_drawings)
+            if count != drawings:
+                # Much is drawn again as it was; only the pictures tell.
+                drawings, now = count, await self.frame(cursor=False)
+                if not await self._thread.call(np.array_equal, last, now):
+                    last, num_same = now, 0
         return True
 
     async def perform(self, inputs: Sequence[Input]) -> None:
@@ -152,11 +160,12 @@ class LocalComputer:
         for item in inputs:
             self._check(item)
         ready: list[XInput] = []
-        for item in inputs:
-            if isinstance(item, Wait):
+        for item in _pieces(inputs):
+            if isinstance(item, Wait | Text):
                 await self._thread.call(self._x.perform, ready)
-                await asyncio.sleep(item.seconds)
                 ready = []
+            if isinstance(item, Wait):
+                await asyncio.sleep(item.seconds)
             else:
                 ready.append(item)
         if ready:
@@ -284,6 +293,16 @@ class LocalComputer:
         if path == "~" or path.startswith("~/"):
             return str(self.home) + path[1:]
         return posixpath.join(str(self.home), path)
+
+
+def _pieces(inputs: Sequence[Input]) -> Iterator[Input]:
+    """The same inputs, with long texts in pieces: each call to the X server has a time limit."""
+    for item in inputs:
+        if isinstance(item, Text):
+            for start in range(0, len(item.text), _PIECE):
+                yield Text(item.text[start : start + _PIECE])
+        else:
+            yield item
 
 
 def _argv(command: Sequence[str] | str) -> list[str]:

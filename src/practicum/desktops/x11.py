@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import xcffib
+import xcffib.damage
 import xcffib.xfixes
 import xcffib.xproto
 import xcffib.xtest
@@ -30,8 +31,7 @@ _AUTH = "MIT-MAGIC-COOKIE-1"
 _CONNECT_LIMIT_S = _MANAGER_LIMIT_S = 10.0
 _PROBE_S = 0.01
 _VENDOR_KEYSYMS = 0x1008
-_REMAP_PAUSE_S = 0.5
-"""How long programs may take to read typed keys before one of those keys gets another meaning."""
+_REACT_LIMIT_S, _QUIET_S = 3.0, 0.3
 
 XInput = Move | Press | Key | Text | Scroll
 XError = (xcffib.XcffibException, OSError)
@@ -55,14 +55,19 @@ class XClient:
         self._test = self._x(xcffib.xtest.key)
         self._fixes = self._x(xcffib.xfixes.key)
         self._fixes.QueryVersion(5, 0).reply()
+        self._damage = self._x(xcffib.damage.key)
+        self._damage.QueryVersion(1, 1).reply()
         setup = self._x.get_setup()
         self._root = setup.roots[0].root
         self.screen = Screen(setup.roots[0].width_in_pixels, setup.roots[0].height_in_pixels)
-        self._keyboard = _Keyboard(self._x)
+        self._keyboard = _Keyboard(self._x, self._await_reaction)
         self._atoms: dict[str, int] = {}
         # The server would draw the pointer into the picture, at any moment or not at all; so it
         # is hidden from the picture, and drawn where it is wanted.
         self._fixes.HideCursor(self._root)
+        self._drawing = self._x.generate_id()
+        self._num_drawings = 0
+        self._damage.Create(self._drawing, self._root, xcffib.damage.ReportLevel.NonEmpty)
         self.sync()
 
     def close(self) -> None:
@@ -152,6 +157,29 @@ class XClient:
                 if is_shifted:
                     self._fake(_KEY_RELEASE, shift)
             self.sync()
+
+    def count_drawings(self) -> int:
+        """A number that is a new one whenever something was drawn since the last call."""
+        self.sync()
+        is_drawn = False
+        while (event := self._x.poll_for_event()) is not None:
+            is_drawn |= isinstance(event, xcffib.damage.NotifyEvent)
+        if is_drawn:
+            self._num_drawings += 1
+            self._damage.Subtract(self._drawing, 0, 0)
+        return self._num_drawings
+
+    def _await_reaction(self) -> None:
+        """Wait until programs have read the keys typed: they draw then, and are quiet again."""
+        end_s = time.monotonic() + _REACT_LIMIT_S
+        count = first = self.count_drawings()
+        quiet_since_s = time.monotonic()
+        while time.monotonic() < end_s:
+            time.sleep(_PROBE_S)
+            if (now := self.count_drawings()) != count:
+                count, quiet_since_s = now, time.monotonic()
+            elif count != first and time.monotonic() - quiet_since_s > _QUIET_S:
+                return
 
     def pointer(self) -> tuple[int, int]:
         """Where the pointer is."""
@@ -280,8 +308,9 @@ def _connect(socket_path: str, cookie: bytes) -> Any:
 class _Keyboard:
     """Which key, with shift or without, gives which keysym; spare keys become what is missing."""
 
-    def __init__(self, x: Any) -> None:
+    def __init__(self, x: Any, await_reaction: Callable[[], None]) -> None:
         self._x = x
+        self._await_reaction = await_reaction
         setup = x.get_setup()
         first = setup.min_keycode
         reply = x.core.GetKeyboardMapping(first, setup.max_keycode - first + 1).reply()
@@ -331,8 +360,7 @@ class _Keyboard:
         lacking = [keysym for keysym in keysyms if keysym not in self._places]
         if any(code in self._given for code in self._spare[: len(lacking)]):
             # Keys typed with the old meaning must have been read before the new one is given.
-            self._x.core.GetInputFocus().reply()
-            time.sleep(_REMAP_PAUSE_S)
+            self._await_reaction()
         for keysym in lacking:
             code = self._spare.pop(0)
             self._spare.append(code)

@@ -16,7 +16,7 @@ from aiohttp import web
 from practicum.core.errors import MachineError
 from practicum.desktops import dialect
 from practicum.desktops.computer import CommandResult
-from practicum.desktops.dialect import DialectError
+from practicum.desktops.dialect import DialectError, Plan, PointerNeededError
 from practicum.desktops.server.desk import (
     BadRequestError,
     Desk,
@@ -174,14 +174,22 @@ class CommandRoutes:
         computer = self._desk.computer
         async with self._desk.hand:
             try:
-                pointer = await computer.pointer()
-                plan = dialect.read(code, computer.screen, pointer, can_copy=True)
+                plan = await self._read(code)
                 await dialect.perform(plan, computer)
             except ValueError as error:
                 if isinstance(error, DialectError) and "pyautogui" not in code:
                     return None
                 return CommandResult(1, "", f"{error}\n")
         return CommandResult(0, plan.output, "")
+
+    async def _read(self, code: str) -> Plan:
+        computer = self._desk.computer
+        try:
+            return dialect.read(code, computer.screen, None, can_copy=True)
+        except PointerNeededError:
+            # Rarely, so it is not asked for beforehand: that would take as long as the action.
+            pointer = await computer.pointer()
+            return dialect.read(code, computer.screen, pointer, can_copy=True)
 
     def _command(self, body: dict[str, Any]) -> list[str] | str:
         """What to run, as Python's subprocess would understand `command` and `shell`."""
