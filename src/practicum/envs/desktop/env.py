@@ -35,6 +35,8 @@ You use a desktop computer with pointer and keyboard to do a task. After each ac
 shown the desktop again. Say when the task is complete or cannot be done, or answer the question \
 that was asked: the result is judged then, and not before."""
 
+SETTLE_TIMEOUT_S = 15.0
+"""An office on a busy host needs more than a few seconds to take an action in."""
 MAX_TURNS = 40
 """No task of the pack asks for more."""
 
@@ -103,7 +105,7 @@ class DesktopEpisode:
             await self._computer.perform(meaning.inputs)
         except ValueError as error:
             raise RefusedError(f"That cannot be done: {error}.") from error
-        await self._computer.settle()
+        await self._computer.settle(timeout_s=SETTLE_TIMEOUT_S)
 
     async def _end(self, ended: Ended | None) -> StepResult:
         grade = await self._job.grade(ended)
