@@ -11,6 +11,9 @@ import pytest
 
 from practicum.envs import registry
 
+TIMELESS = tuple(env_id for env_id in registry.entries() if env_id != "desktop")
+"""Environments whose worlds stand still between actions: equal episodes show equal bytes."""
+
 
 def require(module: str, install: str) -> None:
     """Skip a user's run when an optional module is missing; in CI that is a failure."""

@@ -180,7 +180,7 @@ def test_doctor_names_what_is_there(cli: Cli) -> None:
         (["compare", "a", "b"], "a is not a run folder"),
         (["tasks", "textcraft", "--panel", "nope"], "unknown panel 'nope'"),
         (["check", "nope.module:create"], "cannot load an environment"),
-        (["check", "tasks.yaml"], "no environment of this version reads task files"),
+        (["check", "no/tasks.yaml"], "there are no tasks at no/tasks.yaml"),
         (["doctor", "weather"], "unknown topic 'weather'"),
         (["evall"], "evall"),
     ],

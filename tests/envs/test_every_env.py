@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import require_env
+from support import TIMELESS, require_env
 
 from practicum.agents.chat import ChatAgent
 from practicum.agents.formats import FORMATS, get_format
@@ -52,7 +52,7 @@ async def test_the_expert_wins_in_every_format(tmp_path: Path, env_id: str, name
     assert report["format_errors"]["total"] == 0
 
 
-@every_env
+@pytest.mark.parametrize("env_id", TIMELESS)
 async def test_equal_games_come_through_equal_states(env_id: str) -> None:
     require_env(env_id)
     environment = registry.load_env(env_id)

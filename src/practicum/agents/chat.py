@@ -11,9 +11,15 @@ from practicum.core.env import Environment
 from practicum.core.episode import FormatError
 from practicum.core.message import Message
 
+LEFT_OUT = "(an older picture is left out here)"
+
 
 class ChatAgent:
-    """Shows the episode so far as a conversation and reads one action from the answer."""
+    """Shows the episode so far as a conversation and reads one action from the answer.
+
+    With `max_images`, only the newest pictures are sent. Messages then change after they were
+    sent, so such an agent is for evaluation: what it samples cannot be trained on in one piece.
+    """
 
     def __init__(
         self,
@@ -21,11 +27,14 @@ class ChatAgent:
         action_format: ActionFormat,
         policy: Policy,
         sampling: Sampling,
+        *,
+        max_images: int | None = None,
     ) -> None:
         self._commands: Sequence[Command] = environment.commands
         self._format = action_format
         self._policy = policy
         self._sampling = sampling
+        self._max_images = max_images
         self._system = f"{environment.rules}\n\n{action_format.instructions(self._commands)}"
 
     @property
@@ -43,7 +52,7 @@ class ChatAgent:
         return Act(completion, parsed.action)
 
     def messages(self, situation: Situation) -> tuple[Message, ...]:
-        """The conversation so far: it only ever grows at its end."""
+        """The conversation so far: it only ever grows at its end, unless pictures are limited."""
         messages = [Message("system", self._system)]
         for turn in situation.history:
             seen = turn.observation
@@ -51,4 +60,20 @@ class ChatAgent:
             messages.append(Message("assistant", turn.completion.text))
         now = situation.observation
         messages.append(Message("user", now.text, now.images))
+        if self._max_images is not None:
+            messages = _limit_images(messages, self._max_images)
         return tuple(messages)
+
+
+def _limit_images(messages: Sequence[Message], most: int) -> list[Message]:
+    """Take all but the newest pictures out; a note says that there was one."""
+    kept: list[Message] = []
+    for message in reversed(messages):
+        if message.images and most < len(message.images):
+            note = f"{LEFT_OUT}\n{message.text}" if message.text else LEFT_OUT
+            kept.append(Message(message.role, note))
+            most = 0
+        else:
+            most -= len(message.images)
+            kept.append(message)
+    return kept[::-1]

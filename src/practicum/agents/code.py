@@ -88,9 +88,9 @@ def _literal(node: ast.expr) -> Argument:
     negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
     value = node.operand if isinstance(node, ast.UnaryOp) and negative else node
     if not isinstance(value, ast.Constant) or isinstance(value.value, bool):
-        raise ValueError("arguments must be plain strings or whole numbers")
-    if isinstance(value.value, int):
+        raise ValueError("arguments must be plain strings or numbers")
+    if isinstance(value.value, int | float):
         return -value.value if negative else value.value
     if isinstance(value.value, str) and not negative:
         return value.value
-    raise ValueError("arguments must be plain strings or whole numbers")
+    raise ValueError("arguments must be plain strings or numbers")

@@ -7,6 +7,7 @@ from practicum.agents.bracket import BracketFormat
 from practicum.agents.code import CodeFormat
 from practicum.agents.format import ActionFormat
 from practicum.agents.function_call import FunctionCallFormat
+from practicum.agents.json_action import JsonFormat
 from practicum.agents.react import ReactFormat
 from practicum.agents.tag import TagFormat
 from practicum.core.errors import unknown_name
@@ -19,6 +20,7 @@ FORMATS: dict[str, ActionFormat] = {
         TagFormat(),
         BracketFormat(),
         FunctionCallFormat(),
+        JsonFormat(),
         CodeFormat(),
     )
 }

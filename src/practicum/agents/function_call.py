@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from practicum.agents.format import ActionFormat, Parsed
+from practicum.agents.json_object import read_object
 from practicum.core.commands import Call, Command, to_call, to_text
 from practicum.core.env import Decision
 from practicum.core.episode import FormatErrorKind
 from practicum.core.message import Action
 
-
-def _reject_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({key for key, _ in pairs}) < len(pairs):
-        raise ValueError("a key stands in it twice")
-    return dict(pairs)
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_reject_repeats)
 _KEYS = {"thought", "function_name", "arguments"}
 
 
@@ -44,7 +36,7 @@ class FunctionCallFormat(ActionFormat):
         if start < 0:
             return self.no_action()
         try:
-            body, end = _DECODER.raw_decode(answer, start)
+            body, end = read_object(answer, start)
         except (ValueError, RecursionError) as error:
             return self.bad_syntax(f"Your JSON could not be read ({error}).")
         if '"function_name"' in answer[end:]:

@@ -20,7 +20,7 @@ from practicum.cli.trainers import Start, make_model, make_reference, make_train
 from practicum.config.mixture import PartConfig
 from practicum.config.train import RlConfig, SftConfig, TrainingConfig
 from practicum.core.agent import Sampling
-from practicum.core.env import Environment, Guided
+from practicum.core.env import Environment, Guided, Milestoned
 from practicum.core.episode import Episode
 from practicum.core.errors import ConfigError
 from practicum.core.reward import RewardFn
@@ -31,6 +31,7 @@ from practicum.evaluate.statistics import Tally, estimate_success
 from practicum.policies.local.engine import EngineOptions
 from practicum.policies.local.policy import HfPolicy
 from practicum.policies.local.weights import LocalModel, find_model
+from practicum.rewards.milestones import judge_milestones
 from practicum.rewards.outcome import judge_outcome
 from practicum.rewards.progress import judge_progress
 from practicum.rollout.play import Limits, Slots, Table
@@ -129,8 +130,7 @@ class TrainingRun:
         agent = ChatAgent(world.environment, action_format, self.policy, sampling)
         judge: RewardFn = judge_outcome
         if world.part.dense > 0:
-            guide = _guide(world.environment, world.part)
-            judge = judge_progress(judge_outcome, guide, world.part.dense)
+            judge = _dense(world.environment, world.part)
         return Table(world.environment, agent, judge, limits, slots)
 
     def note_training_set(self, sets: Iterable[tuple[str, Iterable[str], Iterable[str]]]) -> None:
@@ -156,14 +156,16 @@ class TrainingRun:
             await world.environment.aclose()
 
 
-def _guide(environment: Environment, part: PartConfig) -> Guided:
-    """Whoever can say how far the goal is."""
+def _dense(environment: Environment, part: PartConfig) -> RewardFn:
+    """Pay turns by milestones, or by whoever can say how far the goal is."""
+    if isinstance(environment, Milestoned):
+        return judge_milestones(judge_outcome, part.dense)
     if not isinstance(environment, Guided):
         raise ConfigError(
-            f"dense={part.dense:g} needs an expert that counts the turns left, which "
-            f"{environment.id} has not: leave dense out"
+            f"dense={part.dense:g} needs milestones or an expert that counts the turns left, "
+            f"and {environment.id} has neither: leave dense out"
         )
-    return environment
+    return judge_progress(judge_outcome, environment, part.dense)
 
 
 async def run_rl(
@@ -302,7 +304,7 @@ def _world(config: TrainingConfig, name: str, part: PartConfig, has_tasks: bool)
     if config.evaluate is not None:
         environment.panel(part.evaluate.panel or config.evaluate.panel)
     if part.dense > 0:
-        _guide(environment, part)
+        _dense(environment, part)
     if not has_tasks:
         return World(name, part, environment, [])
     panels = [part.panel] if isinstance(part.panel, str) else part.panel

@@ -64,6 +64,8 @@ class EvalConfig(StrictConfig):
     seed: int = Field(0, ge=0)
     format: str = "react"
     """The action format."""
+    max_images: int | None = Field(None, ge=1)
+    """Send only the newest pictures of an episode; unset: all, and messages are append-only."""
     concurrency: int = Field(16, ge=1)
     """Episodes under way at once."""
     server: str | None = None

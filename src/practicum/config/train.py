@@ -328,8 +328,8 @@ class RlConfig(TrainingConfig):
     groups: GroupsConfig = GroupsConfig()
     algorithm: AlgorithmConfig = GrpoConfig()
     dense: float = Field(0.0, ge=0)
-    """Weight of progress towards the goal, paid to each turn by the expert's count of what is
-    left; for algorithms that give turns credit of their own."""
+    """Weight of progress towards the goal, paid to each turn by milestones or by the expert's
+    count of what is left; for algorithms that give turns credit of their own."""
     horizon: Horizon | None = None
     """Turns of training episodes as updates go by, as in `[{update: 0, max_turns: 6}, …]`."""
     replay: ReplayConfig | None = None

@@ -8,6 +8,7 @@ reserved name `act`, so that no format loses an action it cannot name.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from functools import lru_cache
 FREE_TEXT = "act"
 """The function name under which any action text can be given as it stands."""
 
-Argument = str | int
+Argument = str | int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Command:
 
     name: str
     template: str
-    """Literal words and `{parameter}` or `{parameter:int}` slots."""
+    """Literal words and slots: `{text}`, `{count:int}`, `{x:number}`, `{way:up|down}`."""
     help: str
     is_multiline: bool = False
     """Its text may span lines, as SQL does."""
@@ -44,7 +45,9 @@ class Call:
     arguments: Mapping[str, Argument]
 
 
-_SLOT = re.compile(r"\{(\w+)(?::(int))?\}")
+_SLOT = re.compile(r"\{(\w+)(?::([\w|]+))?\}")
+# Longer numbers mean nothing to any environment, and Python refuses to read the longest.
+_PATTERNS = {"": r".+?", "int": r"-?\d{1,15}", "number": r"-?\d{1,15}(?:\.\d{1,15})?"}
 
 
 def to_call(commands: Sequence[Command], text: str) -> Call:
@@ -56,10 +59,7 @@ def to_call(commands: Sequence[Command], text: str) -> Call:
         kinds = command.parameters
         call = Call(
             command.name,
-            {
-                name: int(value) if kinds[name] == "int" else value
-                for name, value in match.groupdict().items()
-            },
+            {name: _read(kinds[name], value) for name, value in match.groupdict().items()},
         )
         # `get 007 logs` reads as a call but would come back as `get 7 logs`.
         if to_text(commands, call) == text:
@@ -92,7 +92,18 @@ def signature(command: Command) -> str:
 
 def usage(command: Command) -> str:
     """Write a command as action text with its parameters in capitals, for instructions."""
-    return _SLOT.sub(lambda slot: slot.group(1).upper(), command.template)
+    return _SLOT.sub(_blank, command.template)
+
+
+def _blank(slot: re.Match[str]) -> str:
+    name, kind = slot.groups()
+    return kind if kind and "|" in kind else name.upper()
+
+
+def _read(kind: str, text: str) -> Argument:
+    if kind == "int" or (kind == "number" and "." not in text):
+        return int(text)
+    return float(text) if kind == "number" else text
 
 
 def _fill(command: Command, arguments: Mapping[str, Argument]) -> str:
@@ -100,13 +111,27 @@ def _fill(command: Command, arguments: Mapping[str, Argument]) -> str:
     if set(arguments) != set(kinds):
         wanted = ", ".join(kinds) or "no arguments"
         raise ValueError(f"{command.name} takes {wanted}; got {', '.join(arguments) or 'none'}")
-    for name, kind in kinds.items():
-        value = arguments[name]
-        if kind == "int" and (isinstance(value, bool) or not isinstance(value, int)):
-            raise ValueError(f"{command.name}: {name} must be a whole number, not {value!r}")
-        if kind == "str" and not isinstance(value, str):
-            raise ValueError(f"{command.name}: {name} must be a string, not {value!r}")
-    return _SLOT.sub(lambda slot: str(arguments[slot.group(1)]), command.template)
+    written = {
+        name: _write(kind, arguments[name], f"{command.name}: {name}")
+        for name, kind in kinds.items()
+    }
+    return _SLOT.sub(lambda slot: written[slot.group(1)], command.template)
+
+
+def _write(kind: str, value: Argument, what: str) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == "int" and not (is_number and isinstance(value, int)):
+        raise ValueError(f"{what} must be a whole number, not {value!r}")
+    if kind == "number":
+        if not is_number or not math.isfinite(value):  # type: ignore[arg-type]
+            raise ValueError(f"{what} must be a number, not {value!r}")
+        # No exponents, and no digits finer than any screen.
+        return str(value) if isinstance(value, int) else f"{value:.6f}".rstrip("0").rstrip(".")
+    if kind == "str" and not isinstance(value, str):
+        raise ValueError(f"{what} must be a string, not {value!r}")
+    if "|" in kind and value not in kind.split("|"):
+        raise ValueError(f"{what} must be one of {', '.join(kind.split('|'))}, not {value!r}")
+    return str(value)
 
 
 @lru_cache(maxsize=256)
@@ -115,7 +140,8 @@ def _pattern(template: str) -> re.Pattern[str]:
     end = 0
     for slot in _SLOT.finditer(template):
         parts.append(re.escape(template[end : slot.start()]))
-        inner = r"-?\d+" if slot.group(2) else r".+?"
+        kind = slot.group(2) or ""
+        inner = _PATTERNS.get(kind, kind)
         parts.append(f"(?P<{slot.group(1)}>{inner})")
         end = slot.end()
     parts.append(re.escape(template[end:]))

@@ -19,6 +19,9 @@ from practicum.core.task import Panel, Task
 
 _NOTHING: Mapping[str, Any] = {}
 
+PROGRESS = "progress"
+"""The key in `StepResult.info` for the share of the way that is done, between 0 and 1."""
+
 
 class StepResult(NamedTuple):
     """The world's answer to one action. It reports; it does not judge.
@@ -134,4 +137,27 @@ class Keyed(Protocol):
 
     def state_key(self) -> str:
         """Everything that decides what comes next; turns at equal keys of one task compare."""
+        ...
+
+
+@runtime_checkable
+class Milestoned(Protocol):
+    """An environment whose tasks can have milestones: it reports `PROGRESS` with each step."""
+
+    @property
+    def has_milestones(self) -> bool:
+        """Always true."""
+        ...
+
+
+@runtime_checkable
+class Live(Protocol):
+    """An environment whose world has a clock of its own, as a desktop has.
+
+    Equal actions lead to equal results there, but what is shown on the way may differ.
+    """
+
+    @property
+    def is_live(self) -> bool:
+        """Always true."""
         ...

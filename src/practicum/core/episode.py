@@ -61,6 +61,8 @@ class Turn:
     is_refused: bool = False
     state: str | None = None
     """A hash of what the world was like before the action; equal where it was alike."""
+    progress: float | None = None
+    """The share of the way done after it, where the world says so; never part of the reward."""
 
     @property
     def is_invalid(self) -> bool:

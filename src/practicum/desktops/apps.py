@@ -26,7 +26,13 @@ class App:
         return [*self.command, *arguments]
 
 
-TERMINAL = App("terminal", "Terminal", ("xterm",), "XTerm")
+TERMINAL = App(
+    "terminal",
+    "Terminal",
+    # Unlike xterm, it tells over the accessibility bus what it shows.
+    ("xfce4-terminal", "--disable-server", "--title", "Terminal"),
+    "Xfce4-terminal",
+)
 EDITOR = App("editor", "Text Editor", ("mousepad", "--disable-server"), "Mousepad")
 FILES = App("files", "Files", ("pcmanfm",), "Pcmanfm")
 BROWSER = App(

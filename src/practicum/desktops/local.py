@@ -17,6 +17,7 @@ from practicum.core.errors import MachineError
 from practicum.core.message import Image
 from practicum.desktops import frames, keys
 from practicum.desktops.atspi import Accessibility
+from practicum.desktops.busy import is_busy
 from practicum.desktops.computer import (
     CommandResult,
     Input,
@@ -133,7 +134,7 @@ class LocalComputer:
         return self._framebuffer.read(), self._x.cursor() if cursor else None
 
     async def settle(self, *, quiet_s: float = 0.15, timeout_s: float = 5.0) -> bool:
-        """Wait until the screen stays the same for a while; False if it never did."""
+        """Wait until the screen stays the same and programs rest for a while; False if never."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s
         # Counted in looks: on a busy machine much time can pass without one.
@@ -144,7 +145,8 @@ class LocalComputer:
             if loop.time() > end_s:
                 return False
             await asyncio.sleep(_LOOK_EVERY_S)
-            num_same += 1
+            is_working = await asyncio.to_thread(is_busy, self._processes.keeper_pid)
+            num_same = 0 if is_working else num_same + 1
             count = await self._thread.call(self._x.count_drawings)
             if count != drawings:
                 # Much is drawn again as it was; only the pictures tell.

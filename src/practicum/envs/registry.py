@@ -92,6 +92,17 @@ _BUILT_IN = (
         modules=("bm25s",),
         install="pip install 'practicum[searchqa]'",
     ),
+    Entry(
+        "desktop",
+        "practicum.envs.desktop.env:create",
+        "use a real Linux desktop: terminal, editor, files, browser, spreadsheet",
+        modules=("xcffib", "dbus_fast", "PIL"),
+        programs=(
+            *("Xvfb", "openbox", "dbus-daemon", "xclip"),
+            *("xfce4-terminal", "mousepad", "pcmanfm", "chromium", "soffice"),
+        ),
+        install="pip install 'practicum[desktop]' && practicum doctor desktop",
+    ),
 )
 
 

@@ -26,12 +26,15 @@ def evaluation_contract(
     action_format: ActionFormat,
     max_turns: int,
     max_repeated_refusals: int | None,
+    max_images: int | None,
     sampling: Sampling,
 ) -> dict[str, Any]:
     """Write the contract, its hash included."""
     limits = {"max_turns": max_turns}
     if max_repeated_refusals is not None:  # unset, contracts keep the hash they always had
         limits["max_repeated_refusals"] = max_repeated_refusals
+    if max_images is not None:
+        limits["max_images"] = max_images
     parts: dict[str, Any] = {
         "env": {"id": environment.id, "options": dict(options)},
         "panel": panel.hash,

@@ -81,7 +81,7 @@ def prepare(
             config.vllm,
             config.concurrency,
         )
-    agent = ChatAgent(environment, action_format, policy, sampling)
+    agent = ChatAgent(environment, action_format, policy, sampling, max_images=config.max_images)
     contract = evaluation_contract(
         environment,
         panel,
@@ -90,6 +90,7 @@ def prepare(
         action_format=action_format,
         max_turns=max_turns,
         max_repeated_refusals=config.limits.max_repeated_refusals,
+        max_images=config.max_images,
         sampling=sampling,
     )
     return Evaluation(config, environment, panel, policy, agent, max_turns, contract, overlap)

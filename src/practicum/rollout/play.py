@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from practicum.core.agent import Agent, Situation
 from practicum.core.canonical import content_hash, stable_seed
-from practicum.core.env import Env, Environment, Keyed
+from practicum.core.env import PROGRESS, Env, Environment, Keyed
 from practicum.core.episode import Episode, Group, StopReason, Turn
 from practicum.core.errors import EnvError, EpisodeError, ErrorInfo, PolicyError, RewardError
 from practicum.core.message import Observation
@@ -177,6 +177,7 @@ async def _play(table: Table, attempt: Attempt, env: Env, recorder: _Recorder) -
                     reward=result.reward,
                     is_refused=result.is_refused,
                     state=state,
+                    progress=result.info.get(PROGRESS),
                 ),
                 result.observation,
             )

@@ -117,6 +117,8 @@ def _turn_to_json(turn: Turn, known: Ids | None, put_image: PutImage) -> Json:
         body["is_refused"] = True
     if turn.state is not None:
         body["state"] = turn.state
+    if turn.progress is not None:
+        body["progress"] = turn.progress
     return body
 
 
@@ -132,6 +134,7 @@ def _turn_from_json(body: Mapping[str, Any], known: Ids | None, get_image: GetIm
         reward=body.get("reward", 0.0),
         is_refused=body.get("is_refused", False),
         state=body.get("state"),
+        progress=body.get("progress"),
     )
 
 

@@ -1,0 +1,1 @@
+"""Tasks, observations, actions and graders on a `Computer`."""

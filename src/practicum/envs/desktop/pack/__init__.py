@@ -1,0 +1,1 @@
+"""The shipped desktop tasks: families of them, each varied by a number."""
