@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,14 @@ def credit(name: str, episodes: list[Episode], **options: Any) -> list[tuple[flo
     chosen = algorithm(name, **options)
     judged = chosen.judge(Group(TASK, tuple(episodes)), 2)
     return [one.advantages for one in chosen.credit([judged])]
+
+
+def test_a_mistake_on_the_way_to_success_is_praised_less_if_asked() -> None:
+    refused = replace(make_turn((5, 6)), is_refused=True)
+    won, lost = (make_episode(i, [refused, make_turn((7,), r)]) for i, r in enumerate((1.0, 0.0)))
+    # Rewards 1 and 0 are centred to 0.5 and -0.5.
+    assert credit("grpo", [won, lost]) == [(0.5,) * 2, (-0.5,) * 2]
+    assert credit("grpo", [won, lost], refused_weight=0.25) == [(0.125, 0.5), (-0.5, -0.5)]
 
 
 def test_rloo_compares_each_with_the_others() -> None:

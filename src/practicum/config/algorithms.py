@@ -41,6 +41,9 @@ class GrpoConfig(_Algorithm):
     """Divide advantages by the standard deviation of their group, or not."""
     negative_weight: float = Field(1.0, ge=0, le=1)
     """Advantages below zero are multiplied by this; 0 learns from the better episodes alone."""
+    refused_weight: float = Field(1.0, ge=0, le=1)
+    """Advantages above zero are multiplied by this at turns the world refused or could not read;
+    0: a mistake on the way to success is not learned from."""
 
 
 class DrGrpoConfig(_Algorithm):
