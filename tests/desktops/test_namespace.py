@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -60,14 +60,26 @@ async def test_two_rooms_have_the_same_names_and_nothing_in_common() -> None:
                 await two.computer.read_file(path)
 
 
-async def test_a_reset_room_is_as_new_and_leaves_nothing(
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Temporary files go there; with a short name, as sockets need."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+async def test_a_temporary_folder_with_a_long_name_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    template, temporary = tmp_path / "template", tmp_path / "temporary"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("x" * 80)))
+    with pytest.raises(MachineError, match="set TMPDIR"):
+        await NamespaceMachine().start()
+
+
+async def test_a_reset_room_is_as_new_and_leaves_nothing(temporary: Path, tmp_path: Path) -> None:
+    template = tmp_path / "template"
     template.mkdir()
-    temporary.mkdir()
     (template / "plan.txt").write_text("first")
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     async with room(template=template) as machine:
         await machine.computer.write_file("~/plan.txt", b"second")
         await machine.computer.run("rm ~/.bashrc; setsid nohup sleep 4714 >/dev/null 2>&1 &")

@@ -45,7 +45,8 @@ async def test_when_the_owner_is_killed_all_of_its_desktop_goes(number: signal.S
     try:
         line = await asyncio.to_thread(owner.stdout.readline)
         keeper, home, display, uid = json.loads(line)
-        assert len(processes_of(uid)) > 5
+        its = processes_of(uid)
+        assert len(its) > 5
     finally:
         owner.send_signal(number)
         owner.wait()
@@ -55,7 +56,8 @@ async def test_when_the_owner_is_killed_all_of_its_desktop_goes(number: signal.S
         return not Path(f"/proc/{keeper}").exists()
 
     await until(is_gone)
-    assert processes_of(uid) == []
+    # The user is free again: somebody else's desktop may have it by now.
+    assert not set(its) & set(processes_of(uid))
     assert not Path(home).parent.exists()
     x_socket = Path(f"/tmp/.X11-unix/X{display[1:]}")
     # Somebody else may have the same display by now.

@@ -12,6 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from practicum.core.errors import MachineError
 from practicum.desktops.homes import give_away, make_home
 from practicum.desktops.namespaces import Plan, name_plan, room_plan
 from practicum.desktops.users import User
@@ -19,6 +20,8 @@ from practicum.desktops.x11 import authority
 
 ROOM_HOME = "/home/user"
 _X_SOCKETS = "/tmp/.X11-unix"
+_MAX_FOLDER_LENGTH = 107 - len("/run/at-spi/bus_999")
+"""The names of sockets in it have at most 107 characters."""
 
 _BUS_CONFIG = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
@@ -51,6 +54,12 @@ class Names:
         """Make up new ones."""
         name = f"practicum-{secrets.token_hex(6)}"
         folder = Path(tempfile.gettempdir()) / name
+        if len(str(folder)) > _MAX_FOLDER_LENGTH:
+            raise MachineError(
+                f"{folder} is too long for the names of sockets in it: set TMPDIR to a folder "
+                "with a shorter name",
+                kind="spawn",
+            )
         memory = Path("/dev/shm")
         is_usable = os.access(memory, os.W_OK)
         return cls(folder, memory / name if is_usable else folder / "screen")

@@ -288,7 +288,11 @@ def _await(is_so: Callable[[], object]) -> None:
 def _connect(socket_path: str, cookie: bytes) -> Any:
     line = socket.socket(socket.AF_UNIX)
     line.settimeout(_CONNECT_LIMIT_S)
-    line.connect(socket_path)
+    try:
+        line.connect(socket_path)
+    except OSError:
+        line.close()
+        raise
     line.setblocking(True)
     # Not through xcffib.connect, which lets go of the cookie before it is sent, and takes none
     # with a colon in it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -170,8 +170,8 @@ class Desktop:
         """Lease a computer for one episode."""
         self._tools.require_for(task)
         async with self._desktops.lease() as desk:
-            job = tasks.make_job(task, self._tools, desk)
-            yield DesktopEpisode(task, desk.computer, self._options, self._language, job)
+            with closing(tasks.make_job(task, self._tools, desk)) as job:
+                yield DesktopEpisode(task, desk.computer, self._options, self._language, job)
 
     async def aclose(self) -> None:
         """Take the computers down."""

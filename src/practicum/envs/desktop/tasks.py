@@ -54,6 +54,10 @@ class Job(Protocol):
         """Judge the state, or raise if that is not possible."""
         ...
 
+    def close(self) -> None:
+        """Remove what it kept on this side."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Tools:
@@ -125,6 +129,9 @@ class OwnJob:
         evidence = checks.Evidence(self._computer, ended, self._judge)
         await self._milestones.look(evidence, is_end=True)
         return await checks.grade(self._spec, evidence)
+
+    def close(self) -> None:
+        """Nothing is kept."""
 
 
 def make_job(task: Task, tools: Tools, desk: Desk) -> Job:

@@ -33,7 +33,7 @@ class OsworldJob:
         self._task: Mapping[str, Any] = task.data["task"]
         self._python = python
         self._desk = desk
-        # Removed with the job: evaluators find there what set-up steps kept.
+        # Evaluators find there what set-up steps kept.
         self._folder = TemporaryDirectory(prefix="practicum-osworld-")
 
     async def set_up(self) -> None:
@@ -58,6 +58,10 @@ class OsworldJob:
         async with self._desk.reach() as address:
             score = await self._evaluate(evaluator, address)
         return _graded(score, name)
+
+    def close(self) -> None:
+        """Remove what set-up steps kept."""
+        self._folder.cleanup()
 
     async def _evaluate(self, evaluator: Mapping[str, Any], address: Address) -> float:
         request = {**asdict(address), "evaluator": evaluator, "cache_dir": self._folder.name}
