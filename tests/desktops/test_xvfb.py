@@ -267,6 +267,19 @@ async def test_a_dead_x_server_is_a_named_fault_and_the_machine_comes_back() -> 
         await machine.computer.perform([Press("right"), Press("right", False)])
 
 
+async def test_a_reset_that_is_cancelled_half_way_leaves_nothing() -> None:
+    require_desktop()
+    async with desktop() as machine:
+        keeper = machine.keeper_pid
+        reset = asyncio.create_task(machine.reset())
+        await asyncio.sleep(0)  # it has begun to take the desktop down
+        reset.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reset
+        await machine.stop()
+        assert not Path(f"/proc/{keeper}").exists()
+
+
 async def test_stopping_twice_is_fine_and_leaves_nothing() -> None:
     async with desktop() as machine:
         home = Path(machine.computer.home)

@@ -73,6 +73,9 @@ class XvfbMachine:
         self._options = options or DesktopOptions()
         self._id = f"x-{secrets.token_hex(4)}"
         self._running: _Running | None = None
+        self._leaving: _Running | None = None
+        """What is being taken down."""
+        self._removal: asyncio.Task[None] | None = None
 
     @property
     def id(self) -> str:
@@ -138,12 +141,20 @@ class XvfbMachine:
         await self._take_down()
 
     async def _take_down(self) -> None:
-        running, self._running = self._running, None
-        if running is None:
+        if self._running is not None:
+            self._leaving, self._running = self._running, None
+        if self._leaving is None:
             return
-        await running.accessibility.close()
-        await _end(running.processes, running.user)
-        running.thread.close(running.x.close, running.framebuffer.close)
+        # In a task of its own: whoever asks may be cancelled half-way, and it must still end.
+        if self._removal is None or self._removal.done():
+            self._removal = asyncio.create_task(self._remove(self._leaving))
+        await asyncio.shield(self._removal)
+
+    async def _remove(self, leaving: _Running) -> None:
+        await leaving.accessibility.close()
+        await _end(leaving.processes, leaving.user)
+        leaving.thread.close(leaving.x.close, leaving.framebuffer.close)
+        self._leaving = None
 
     def _make_place(self, names: Names, cookie: bytes, user: User | None) -> Place:
         return make_host_place(names, self._options.template, cookie, user)
@@ -239,11 +250,9 @@ class NamespaceMachine(XvfbMachine):
 
 
 async def _end(processes: Processes, user: User | None) -> None:
-    try:
-        await processes.stop()
-    finally:
-        if user is not None:
-            user.give_back()
+    await processes.stop()
+    if user is not None:
+        user.give_back()
 
 
 async def _program(processes: Processes, pid: int) -> str:
