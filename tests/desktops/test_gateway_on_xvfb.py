@@ -224,7 +224,8 @@ async def test_the_command_serves_and_leaves_nothing_behind(tmp_path: Path) -> N
         async with GatewayClient(ready["url"], token) as client, client.lease() as lease:
             done = await lease.computer.run("echo $DISPLAY")
             display = done.output.strip().removeprefix(":")
-            assert Path(f"/tmp/.X11-unix/X{display}").exists()
+            x_socket = Path(f"/tmp/.X11-unix/X{display}")
+            made = x_socket.stat().st_ctime_ns
             process.send_signal(signal.SIGTERM)
             async with asyncio.timeout(60):
                 assert await process.wait() == 0
@@ -233,7 +234,14 @@ async def test_the_command_serves_and_leaves_nothing_behind(tmp_path: Path) -> N
             process.kill()
         _, said = await process.communicate()
     assert token not in said.decode() + (tmp_path / "audit.jsonl").read_text()
-    await until(lambda: not Path(f"/tmp/.X11-unix/X{display}").exists())
+
+    def is_gone() -> bool:
+        try:  # somebody else may have the same display by now
+            return x_socket.stat().st_ctime_ns != made
+        except FileNotFoundError:
+            return True
+
+    await until(is_gone)
 
 
 async def test_the_bridge_is_the_same_server_run_there(tmp_path: Path) -> None:
