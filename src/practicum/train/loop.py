@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from practicum.core.episode import Episode
 from practicum.core.errors import EnvError
 from practicum.policies.local.policy import HfPolicy
 from practicum.train.algorithms import make_algorithm
+from practicum.train.algorithms.base import Algorithm
 from practicum.train.collect import Collected, Collector
 from practicum.train.describe import (
     Estimate,
@@ -95,15 +96,8 @@ async def train_online(
     `reference` is the network training began with, for `algorithm.kl`.
     """
     algorithm = make_algorithm(config.algorithm)
-    if progress.mixture:
-        mixture.take_up(progress.mixture)
-    slots = config.sampler.slots
     bound = config.max_staleness
-    collector = Collector(mixture, slots, config.groups, algorithm, journal.record, bound)
-    collector.version = progress.update
-    mixture.set_horizon(progress.update)
-    for group in progress.open_groups:
-        collector.start(group)
+    collector = _start_collector(config, mixture, algorithm, journal.record, progress)
     store = ReplayStore(config.replay, progress.replay) if config.replay else None
     policy.version = progress.update
     policy.engine.take_stats()
@@ -127,24 +121,10 @@ async def train_online(
             _stop_if_all_broke(collected, journal, progress)
             aged = staleness(collected, progress.update)
             assert bound == 0 or max(aged, default=0) <= bound, f"{max(aged)} updates old"
-            learnt: Metrics = {}
             replayed = store.draw(config.seed, progress.update) if store else []
-            if collected.teaching or replayed:
-                update = partial(
-                    update_policy,
-                    trainer,
-                    collected.teaching,
-                    algorithm,
-                    update=progress.update,
-                    seed=config.seed,
-                    reference=reference,
-                    is_normalised=config.mixture is not None and config.mixture.normalise,
-                    replay=config.replay,
-                    replayed=replayed,
-                )
-                learnt = (
-                    update() if bound == 0 else await _beside_sampling(update, trainer.model.device)
-                )
+            learnt = await _learn(
+                config, trainer, algorithm, collected, replayed, progress.update, reference
+            )
             trained = perf_counter()
             if bound > 0:
                 await policy.engine.pause()
@@ -165,8 +145,7 @@ async def train_online(
                 **describe_speed(policy, learnt, times),
                 "time/elapsed_s": progress.train_s,
             }
-            every = config.evaluate.every if config.evaluate is not None else None
-            if evaluate is not None and every and progress.update % every == 0 and not is_last():
+            if evaluate is not None and _is_due(config, progress.update) and not is_last():
                 policy.engine.resume(weights_changed=True)
                 metrics |= await evaluate(progress.update)
                 await policy.engine.pause()
@@ -179,6 +158,59 @@ async def train_online(
         await collector.aclose()
         policy.engine.resume(weights_changed=True)
     return path or journal.save(progress)
+
+
+def _start_collector(
+    config: RlConfig,
+    mixture: Mixture,
+    algorithm: Algorithm[Any],
+    record: Callable[[Episode], None],
+    progress: Progress,
+) -> Collector:
+    """Go on with the groups that were under way."""
+    if progress.mixture:
+        mixture.take_up(progress.mixture)
+    slots, bound = config.sampler.slots, config.max_staleness
+    collector = Collector(mixture, slots, config.groups, algorithm, record, bound)
+    collector.version = progress.update
+    mixture.set_horizon(progress.update)
+    for group in progress.open_groups:
+        collector.start(group)
+    return collector
+
+
+def _is_due(config: RlConfig, update: int) -> bool:
+    every = config.evaluate.every if config.evaluate is not None else None
+    return every is not None and update % every == 0
+
+
+async def _learn(
+    config: RlConfig,
+    trainer: LocalTrainer,
+    algorithm: Algorithm[Any],
+    collected: Collected,
+    replayed: Sequence[Episode],
+    update: int,
+    reference: Any,
+) -> Metrics:
+    """Change the weights, if there is anything to learn from; in overlap beside the sampler."""
+    if not collected.teaching and not replayed:
+        return {}
+    change = partial(
+        update_policy,
+        trainer,
+        collected.teaching,
+        algorithm,
+        update=update,
+        seed=config.seed,
+        reference=reference,
+        is_normalised=config.mixture is not None and config.mixture.normalise,
+        replay=config.replay,
+        replayed=replayed,
+    )
+    if config.max_staleness == 0:
+        return change()
+    return await _beside_sampling(change, trainer.model.device)
 
 
 def _remember(
