@@ -18,6 +18,15 @@ def bears(authorization: str | None, token: str) -> bool:
     return hmac.compare_digest(given, f"Bearer {token}".encode())
 
 
+def bearer(token: str | None) -> dict[str, str]:
+    """The header that carries a token, if there is one."""
+    if token is None or token == "":
+        return {}
+    if not (token.isascii() and token.isprintable()):
+        raise ConfigError("the token holds characters that a header cannot")
+    return {"Authorization": f"Bearer {token}"}
+
+
 def read_token(*, env: str | None = None, file: Path | None = None) -> str:
     """Read a token from an environment variable or a file; says which, never what."""
     if (env is None) == (file is None):

@@ -29,6 +29,7 @@ import aiohttp
 
 from practicum.core.errors import ConfigError, MachineError
 from practicum.core.retry import Again, Backoff, read_retry_after, retry
+from practicum.core.tokens import bearer
 
 logger = logging.getLogger(__name__)
 
@@ -91,11 +92,9 @@ class Calls:
     ) -> None:
         if not base_url.startswith(("http://", "https://")):
             raise ConfigError(f"{base_url} is no http or https URL")
-        if token is not None and not (token.isascii() and token.isprintable()):
-            raise ConfigError("the token holds characters that a header cannot")
         self.base_url = base_url.rstrip("/")
         self.timeout_s = timeout_s
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._headers = bearer(token)
         self._backoff = backoff
         self._patience = replace(backoff, attempts=backoff.attempts * BUSY_PATIENCE)
         self._on_wait = on_wait

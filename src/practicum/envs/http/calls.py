@@ -26,8 +26,9 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from practicum.core.errors import ConfigError, EnvError, EpisodeError
+from practicum.core.errors import EnvError, EpisodeError
 from practicum.core.retry import Again, Backoff, read_retry_after, retry
+from practicum.core.tokens import bearer
 from practicum.envs.http import wire
 from practicum.envs.http.http1 import Client, ProtocolError, Response
 
@@ -70,9 +71,7 @@ class Caller:
         self.timeout_s = timeout_s
         more = BUSY_PATIENCE if backoff.attempts > 1 else 1
         self._patience = replace(backoff, attempts=backoff.attempts * more)
-        if token is not None and not (token.isascii() and token.isprintable()):
-            raise ConfigError("the token holds characters that a header cannot")
-        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.headers = bearer(token)
         self._http = Client(self.base_url, self.headers)
 
     async def post(self, path: str, body: Any, *, is_repeatable: bool = False) -> Any:
