@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 from desktops.machines import require_desktop
-from desktops.test_gateway_on_xvfb import ROOT, gateway, require_rooms
-from support import require_file
+from desktops.osworld_python import require_osworld, run_osworld
+from desktops.test_gateway_on_xvfb import gateway, require_rooms
 
 from practicum.desktops.gateway.client import GatewayLease
 from practicum.desktops.gateway.forward import forwarded
 
-PYTHON = ROOT / ".venv-osworld/bin/python"
-SCRIPT = Path(__file__).with_name("osworld_getters.py")
 LIMIT_S = 200
 INSIDE = {"chromium": 9222, "vlc": 8080}
 
@@ -28,32 +24,13 @@ async def ask(lease: GatewayLease, ports: Any, folder: Path, title: str) -> dict
         "inside": INSIDE,
         "home": str(lease.computer.home),
         "page": f"<title>{title}</title>",
-        "folder": str(folder),
-        "report": str(folder / "report.json"),
     }
-    process = await asyncio.create_subprocess_exec(
-        *(str(PYTHON), "-W", "ignore", str(SCRIPT)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
-    )
-    try:
-        async with asyncio.timeout(LIMIT_S):
-            said, _ = await process.communicate(json.dumps(given).encode())
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, said.decode()[-4000:]
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
-    return report
+    return await run_osworld("osworld_getters.py", given, folder, LIMIT_S)
 
 
 async def test_getters_that_dial_find_each_desktops_own_ports(tmp_path: Path) -> None:
     require_desktop("chromium")
-    require_file(PYTHON, "make test-osworld")
+    require_osworld()
     require_rooms()
 
     async def episode(client: Any, number: int) -> None:

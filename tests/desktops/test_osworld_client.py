@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 from desktops.machines import desktop, require_desktop, window_of
-from support import require_file
+from desktops.osworld_python import require_osworld, run_osworld
 
 from practicum.desktops import tree_xml
 from practicum.desktops.server import Terms, running
 
-ROOT = Path(__file__).parents[2]
-PYTHON = ROOT / ".venv-osworld/bin/python"
 TOKEN = "letmein"
 LIMIT_S = 600
 TASK = json.loads(Path(__file__).with_name("osworld_task.json").read_text())
@@ -47,7 +43,7 @@ EPISODES: list[tuple[str, list[Any]]] = [
 async def test_osworlds_own_client_works_unchanged(tmp_path: Path) -> None:
     """One test, since desktops and the client's imports take most of the time."""
     require_desktop("mousepad", "xterm", "chromium", "ffmpeg", "feh", "xdg-open")
-    require_file(PYTHON, "make test-osworld")
+    require_osworld()
     report = await _use(tmp_path)
     _every_method_of_the_controller_works(report["control"])
     _the_faults_of_the_original_are_gone(report["control"])
@@ -80,8 +76,6 @@ async def _use(folder: Path) -> dict[str, Any]:
             "host": f"desktop:{TOKEN}@127.0.0.1",
             "port": port,
             "browser_port": _free_port(),
-            "folder": str(folder),
-            "report": str(folder / "report.json"),
             "task": TASK,
             "episodes": episodes,
         }
@@ -93,24 +87,7 @@ async def _run(given: dict[str, Any], folder: Path) -> dict[str, Any]:
     netrc = folder / "netrc"
     netrc.write_text(f"machine 127.0.0.1 login desktop password {TOKEN}\n")
     netrc.chmod(0o600)
-    process = await asyncio.create_subprocess_exec(
-        *(str(PYTHON), "-W", "ignore", str(Path(__file__).with_name("osworld_client.py"))),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder), "NETRC": str(netrc)},
-    )
-    try:
-        async with asyncio.timeout(LIMIT_S):
-            said, _ = await process.communicate(json.dumps(given).encode())
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, said.decode()[-4000:]
-    answer: dict[str, Any] = json.loads((folder / "report.json").read_text())
-    return answer
+    return await run_osworld("osworld_client.py", given, folder, LIMIT_S, NETRC=str(netrc))
 
 
 def _free_port() -> int:
