@@ -22,7 +22,8 @@ from practicum.core.task import Task
 from practicum.train.advantages import spread_factors
 from practicum.train.algorithms import make_algorithm
 from practicum.train.algorithms.base import JudgedGroup
-from practicum.train.mixture import Mixture, Part, learning_progress, shares_of
+from practicum.train.mixture import Mixture, Part, learning_progress
+from practicum.train.order import Outcome, shares_of
 from practicum.train.update import update_policy
 
 TABLE: Any = None
@@ -31,6 +32,10 @@ TABLE: Any = None
 def make_mixture(adaptive: AdaptiveConfig | None = None, **weights: float) -> Mixture:
     parts = [Part(name, TABLE, toy_tasks(3), weight) for name, weight in weights.items()]
     return Mixture(parts, 7, adaptive)
+
+
+def earned(mean_rewards: list[float]) -> list[Outcome]:
+    return [Outcome("", reward, teaches=0 < reward < 1) for reward in mean_rewards]
 
 
 def test_groups_are_dealt_by_weight_at_any_time() -> None:
@@ -66,27 +71,27 @@ def test_shares_keep_the_floor() -> None:
 
 def test_shares_follow_progress_once_all_have_been_seen() -> None:
     mixture = make_mixture(AdaptiveConfig(floor=0.1, window=4), a=1, b=1)
-    mixture.observe("a", [0.0, 0.0, 1.0, 1.0])
+    mixture.observe("a", earned([0.0, 0.0, 1.0, 1.0]))
     assert mixture.shares() == {"a": 0.5, "b": 0.5}
-    mixture.observe("b", [0.5] * 4)
+    mixture.observe("b", earned([0.5] * 4))
     assert mixture.shares() == pytest.approx({"a": 0.9, "b": 0.1})
     dealt = Counter(mixture.next().part.name for _ in range(50))
     assert dealt == {"a": 45, "b": 5}
-    mixture.observe("a", [1.0] * 4)  # nothing moves any more: by weight again
+    mixture.observe("a", earned([1.0] * 4))  # nothing moves any more: by weight again
     assert mixture.shares() == {"a": 0.5, "b": 0.5}
 
 
 def test_a_saved_mixture_goes_on_with_the_very_next_group() -> None:
     adaptive = AdaptiveConfig(floor=0.1, window=4)
     whole = make_mixture(adaptive, a=2, b=1)
-    whole.observe("a", [0.0, 0.2, 0.7])
+    whole.observe("a", earned([0.0, 0.2, 0.7]))
     for _ in range(5):
         whole.next()
     resumed = make_mixture(adaptive, a=2, b=1)
     resumed.take_up(json.loads(json.dumps(whole.to_json())))
     for mixture in (whole, resumed):
-        mixture.observe("a", [1.0])
-        mixture.observe("b", [0.0, 0.0, 0.0, 0.5])
+        mixture.observe("a", earned([1.0]))
+        mixture.observe("b", earned([0.0, 0.0, 0.0, 0.5]))
     assert [_told(whole.next()) for _ in range(9)] == [_told(resumed.next()) for _ in range(9)]
 
 

@@ -113,7 +113,14 @@ class TrainingRun:
         sampling = Sampling(config.sampling.temperature, 1.0, config.sampling.max_tokens)
         slots = Slots(config.sampler.slots)
         parts = [
-            Part(w.name, self._table(w, sampling, slots), w.tasks, w.part.weight, w.part.max_turns)
+            Part(
+                w.name,
+                self._table(w, sampling, slots),
+                w.tasks,
+                w.part.weight,
+                w.part.max_turns,
+                w.part.curriculum,
+            )
             for w in self.worlds
         ]
         return Mixture(parts, config.seed, config.mixture.adaptive if config.mixture else None)
@@ -312,6 +319,11 @@ def _world(config: TrainingConfig, name: str, part: PartConfig, has_tasks: bool)
     if part.difficulties is not None:
         tasks = of_difficulties(tasks, part.difficulties)
     drawn = draw_tasks(tasks, part.max_tasks, config.seed)
+    if part.curriculum is not None and len({task.difficulty for task in drawn}) < 2:
+        raise ConfigError(
+            f"curriculum: all {len(drawn)} tasks are of one difficulty, {drawn[0].difficulty!r}: "
+            "give more, or leave curriculum out"
+        )
     return World(name, part, environment, with_variants(environment, drawn, part.variants))
 
 

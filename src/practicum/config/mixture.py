@@ -25,6 +25,15 @@ class HorizonConfig(StrictConfig):
 Horizon = Annotated[list[HorizonConfig], Field(min_length=1)]
 
 
+class CurriculumConfig(StrictConfig):
+    """Play more of the difficulties whose groups teach something just now."""
+
+    floor: float = Field(0.1, gt=0, lt=1)
+    """Share of the groups that every difficulty keeps."""
+    window: int = Field(32, ge=4)
+    """Groups of a difficulty that are looked back on."""
+
+
 class PartEvaluateConfig(StrictConfig):
     """What is judged otherwise in one environment of a mixture; unset: as `evaluate` says."""
 
@@ -58,6 +67,8 @@ class PartConfig(StrictConfig):
     count of what is left; for algorithms that give turns credit of their own."""
     horizon: Horizon | None = None
     """Turns of training episodes as updates go by, as in `[{update: 0, max_turns: 6}, …]`."""
+    curriculum: CurriculumConfig | None = None
+    """Unset: tasks come as a shuffle has them."""
     evaluate: PartEvaluateConfig = PartEvaluateConfig()
 
     def max_turns(self, update: int) -> int | None:

@@ -9,7 +9,13 @@ from pydantic import Field, model_validator
 from practicum.config.algorithms import AlgorithmConfig, GrpoConfig
 from practicum.config.base import StrictConfig
 from practicum.config.eval import LimitsConfig, SamplingConfig
-from practicum.config.mixture import Horizon, MixtureConfig, Names, PartConfig
+from practicum.config.mixture import (
+    CurriculumConfig,
+    Horizon,
+    MixtureConfig,
+    Names,
+    PartConfig,
+)
 
 TrackerName = Literal["tensorboard", "wandb"]
 
@@ -252,10 +258,10 @@ class SftConfig(TrainingConfig):
         if self.mixture.normalise or self.mixture.adaptive is not None:
             raise ValueError("mixture.normalise and mixture.adaptive are for rl: leave them out")
         for name, part in self.mixture.envs.items():
-            if part.weight != 1 or part.dense or part.horizon:
+            if part.weight != 1 or part.dense or part.horizon or part.curriculum:
                 raise ValueError(
-                    f"mixture.envs.{name}: weight, dense and horizon are for rl; demonstrations "
-                    "are all learned from, and max_tasks says how many there are"
+                    f"mixture.envs.{name}: weight, dense, horizon and curriculum are for rl; "
+                    "demonstrations are all learned from, and max_tasks says how many there are"
                 )
             unset = PartConfig()
             for key in ("panel", "difficulties", "max_tasks", "variants"):
@@ -332,6 +338,8 @@ class RlConfig(TrainingConfig):
     count of what is left; for algorithms that give turns credit of their own."""
     horizon: Horizon | None = None
     """Turns of training episodes as updates go by, as in `[{update: 0, max_turns: 6}, …]`."""
+    curriculum: CurriculumConfig | None = None
+    """Unset: tasks come as a shuffle has them."""
     replay: ReplayConfig | None = None
     """Unset: an episode is learned from once."""
     overlap: OverlapConfig | None = None
@@ -351,6 +359,7 @@ class RlConfig(TrainingConfig):
             variants=self.groups.variants,
             dense=self.dense,
             horizon=self.horizon,
+            curriculum=self.curriculum,
         )
 
     def _of_one_env(self) -> dict[str, tuple[Any, Any]]:
@@ -361,6 +370,7 @@ class RlConfig(TrainingConfig):
             "groups.variants": (self.groups.variants, 1),
             "dense": (self.dense, 0.0),
             "horizon": (self.horizon, None),
+            "curriculum": (self.curriculum, None),
         }
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ from typing import Any
 
 from practicum.policies.local.policy import HfPolicy
 from practicum.train.collect import Collected
+from practicum.train.order import Outcome
 from practicum.train.trainer import Metrics
 
 Estimate = Callable[[Sequence[tuple[int, int]]], Mapping[str, float]]
@@ -75,10 +76,23 @@ def describe_parts(
     return metrics
 
 
-def mean_rewards(collected: Collected) -> list[float]:
-    """What the judged episodes of each group earned."""
-    groups = [[e.reward.value for e in g.group.judged if e.reward] for g in collected.groups]
-    return [sum(rewards) / len(rewards) for rewards in groups if rewards]
+def outcomes(collected: Collected) -> list[Outcome]:
+    """What came of each group that has judged episodes."""
+    groups = [(g, [e.reward.value for e in g.group.judged if e.reward]) for g in collected.groups]
+    return [
+        Outcome(g.group.task.difficulty, sum(rewards) / len(rewards), g.teaches)
+        for g, rewards in groups
+        if rewards
+    ]
+
+
+def describe_curriculum(shares: Mapping[str, Mapping[str, float]]) -> Metrics:
+    """What a curriculum plays, by environment and difficulty."""
+    return {
+        (f"env/{part}/" if len(shares) > 1 else "") + f"curriculum/{difficulty}": share
+        for part, found in shares.items()
+        for difficulty, share in found.items()
+    }
 
 
 def _success(collected: Collected, estimate: Estimate) -> Metrics:

@@ -27,10 +27,11 @@ from practicum.train.describe import (
     Estimate,
     Times,
     describe,
+    describe_curriculum,
     describe_parts,
     describe_speed,
     describe_staleness,
-    mean_rewards,
+    outcomes,
     staleness,
 )
 from practicum.train.mixture import Mixture, OpenGroup
@@ -112,7 +113,7 @@ async def train_online(
         while not is_last():
             began = perf_counter()
             mixture.set_horizon(progress.update)
-            shares = mixture.shares()
+            shares, by_difficulty = mixture.shares(), mixture.difficulty_shares()
             policy.engine.resume(weights_changed=True)
             collected = await collector.collect()
             if bound == 0:
@@ -140,6 +141,7 @@ async def train_online(
                 "update": progress.update,
                 **describe(collected, journal.estimate),
                 **describe_parts(collected, journal.estimate, shares),
+                **describe_curriculum(by_difficulty),
                 **learnt,
                 **(describe_staleness(aged) if bound or config.groups.carry_over else {}),
                 **describe_speed(policy, learnt, times),
@@ -218,7 +220,7 @@ def _remember(
 ) -> Metrics:
     """Take note of what decides later updates."""
     for name in mixture.parts:
-        mixture.observe(name, mean_rewards(collected.of(name)))
+        mixture.observe(name, outcomes(collected.of(name)))
     progress.mixture = mixture.to_json()
     if store is None:
         return {}

@@ -1,4 +1,4 @@
-"""Which group is played next: environments take turns by their shares, tasks by a shuffle.
+"""Which group is played next: environments take turns by their shares, tasks in their order.
 
 Nothing here is left to chance: equal seeds and equal rewards give equal groups, and what
 `to_json` writes is all that a resumed run needs to go on with the very next one.
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from practicum.config.mixture import AdaptiveConfig
+from practicum.config.mixture import AdaptiveConfig, CurriculumConfig
 from practicum.core.canonical import stable_seed
 from practicum.core.episode import Episode
 from practicum.core.task import Task
 from practicum.rollout.play import Table
+from practicum.train.order import Curriculum, Dealer, Order, Outcome, Shuffled, shares_of
 
 
 @dataclass
@@ -29,6 +30,14 @@ class Part:
     weight: float = 1.0
     max_turns: Callable[[int], int | None] = lambda _: None
     """The limit of turns after so many updates; None leaves the table's."""
+    curriculum: CurriculumConfig | None = None
+    """Unset: tasks come as a shuffle has them."""
+
+    def order(self, seed: int) -> Order:
+        """In which order its tasks are played."""
+        if self.curriculum is None:
+            return Shuffled(self.tasks, seed)
+        return Curriculum(self.tasks, seed, self.curriculum)
 
     def set_horizon(self, update: int) -> None:
         """Let episodes that start from here on have as many turns as are due."""
@@ -64,30 +73,6 @@ class OpenGroup:
         }
 
 
-@dataclass
-class TaskCursor:
-    """An endless order of tasks: all of them shuffled, then all of them shuffled anew."""
-
-    tasks: Sequence[Task]
-    seed: int
-    position: int = 0
-    """Tasks handed out so far: all there is to save."""
-    _epoch: int = -1
-    _order: list[Task] = field(default_factory=list)
-
-    def next(self) -> tuple[Task, int]:
-        """The next task, and the seed of the group that will play it."""
-        epoch, index = divmod(self.position, len(self.tasks))
-        if self._epoch != epoch:
-            self._epoch = epoch
-            self._order = sorted(
-                self.tasks, key=lambda task: stable_seed(self.seed, "order", epoch, task.id)
-            )
-        seed = stable_seed(self.seed, "group", self.position)
-        self.position += 1
-        return self._order[index], seed
-
-
 class Mixture:
     """The environments of a training and whose turn it is."""
 
@@ -97,12 +82,11 @@ class Mixture:
         self.parts = {part.name: part for part in parts}
         self._adaptive = adaptive
         is_one = len(parts) == 1
-        self._cursors = {
-            part.name: TaskCursor(part.tasks, seed if is_one else stable_seed(seed, part.name))
+        self._orders = {
+            part.name: part.order(seed if is_one else stable_seed(seed, part.name))
             for part in parts
         }
-        self._credits = dict.fromkeys(self.parts, 0.0)
-        """What is owed to each environment, in groups."""
+        self._dealer = Dealer(self.parts)
         self._recent: dict[str, deque[float]] = {
             name: deque(maxlen=adaptive.window if adaptive else 0) for name in self.parts
         }
@@ -111,13 +95,10 @@ class Mixture:
 
     def next(self) -> OpenGroup:
         """The next group, of the environment that is owed most."""
-        for name, share in self.shares().items():
-            self._credits[name] += share
-        name = max(self._credits, key=lambda name: self._credits[name])
-        self._credits[name] -= 1
+        name = self._dealer.deal(self.shares())
         number = self._num_started
         self._num_started += 1
-        return OpenGroup(number, self.parts[name], *self._cursors[name].next())
+        return OpenGroup(number, self.parts[name], *self._orders[name].next())
 
     def shares(self) -> dict[str, float]:
         """Each environment's share of the groups that start now."""
@@ -129,9 +110,15 @@ class Mixture:
             weights = moved if any(moved.values()) else weights
         return shares_of(weights, self._adaptive.floor)
 
-    def observe(self, name: str, mean_rewards: Iterable[float]) -> None:
-        """Take note of what groups of an environment earned."""
-        self._recent[name].extend(mean_rewards)
+    def difficulty_shares(self) -> dict[str, dict[str, float]]:
+        """By environment, what its curriculum plays now; environments without one are left out."""
+        found = {name: order.shares() for name, order in self._orders.items()}
+        return {name: shares for name, shares in found.items() if shares}
+
+    def observe(self, name: str, outcomes: Sequence[Outcome]) -> None:
+        """Take note of what came of groups of an environment."""
+        self._recent[name].extend(outcome.mean_reward for outcome in outcomes)
+        self._orders[name].observe(outcomes)
 
     def set_horizon(self, update: int) -> None:
         """Let new episodes have as many turns as are due after so many updates."""
@@ -142,17 +129,17 @@ class Mixture:
         """All that decides what comes next."""
         return {
             "started": self._num_started,
-            "cursors": {name: cursor.position for name, cursor in self._cursors.items()},
-            "credits": dict(self._credits),
+            "orders": {name: order.to_json() for name, order in self._orders.items()},
+            "credits": dict(self._dealer.credits),
             "recent": {name: list(recent) for name, recent in self._recent.items()},
         }
 
     def take_up(self, saved: Mapping[str, Any]) -> None:
         """Go on from what `to_json` wrote."""
         self._num_started = saved["started"]
-        self._credits.update(saved["credits"])
-        for name, cursor in self._cursors.items():
-            cursor.position = saved["cursors"][name]
+        self._dealer.credits.update(saved["credits"])
+        for name, order in self._orders.items():
+            order.take_up(saved["orders"][name])
             self._recent[name].extend(saved["recent"][name])
 
 
@@ -168,13 +155,6 @@ def learning_progress(mean_rewards: Sequence[float]) -> float:
     gap = abs(math.fsum(newer) / len(newer) - math.fsum(older) / len(older))
     error = math.sqrt(_variance(older) / len(older) + _variance(newer) / len(newer))
     return max(0.0, gap - error)
-
-
-def shares_of(weights: Mapping[str, float], floor: float) -> dict[str, float]:
-    """The floor for each, and the rest in proportion to the weights."""
-    total = math.fsum(weights.values())
-    rest = 1 - floor * len(weights)
-    return {name: floor + rest * weight / total for name, weight in weights.items()}
 
 
 def _variance(values: Sequence[float]) -> float:
