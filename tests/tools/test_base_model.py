@@ -16,6 +16,13 @@ from practicum.agents.chat import ChatAgent  # noqa: E402
 from practicum.agents.react import ReactFormat  # noqa: E402
 from practicum.core.agent import Sampling  # noqa: E402
 from practicum.envs.text.textcraft.env import create  # noqa: E402
+from practicum.envs.text.textcraft.invented import (  # noqa: E402
+    check_apart,
+    forbidden_names,
+    make_world,
+    real_words,
+)
+from practicum.envs.text.textcraft.invented_tasks import make_tasks, misleads  # noqa: E402
 from practicum.envs.text.textcraft.tasks import make_task  # noqa: E402
 from practicum.policies.replay import ReplayPolicy  # noqa: E402
 from tools.base_model import arena  # noqa: E402
@@ -27,8 +34,6 @@ from tools.base_model.corpus import (  # noqa: E402
     SYSTEM_TEXT,
     Crafter,
     make_documents,
-    make_tasks,
-    misleads,
     play,
 )
 from tools.base_model.model import CraftModel, Size, save  # noqa: E402
@@ -39,13 +44,6 @@ from tools.base_model.updates import (  # noqa: E402
     Update,
     answer_loss,
     orthogonalise,
-)
-from tools.base_model.worlds import (  # noqa: E402
-    Shape,
-    check_apart,
-    forbidden_names,
-    make_world,
-    real_words,
 )
 
 TOKENIZER = build_tokenizer()
@@ -61,13 +59,13 @@ def test_equal_seeds_give_equal_documents() -> None:
 
 def test_no_world_uses_a_real_name() -> None:
     for seed in range(40):
-        world = make_world(seed, Shape())
+        world = make_world(seed)
         check_apart(world)
         assert not world.items & forbidden_names()
 
 
 def test_some_names_are_one_word_and_some_hold_others() -> None:
-    names = {name for seed in range(20) for name in make_world(seed, Shape()).items}
+    names = {name for seed in range(20) for name in make_world(seed).items}
     real = {name for name in names if "_" not in name and name in real_words()}
     assert real
     assert not real & forbidden_names()
@@ -76,7 +74,7 @@ def test_some_names_are_one_word_and_some_hold_others() -> None:
 
 def test_the_expert_crafts_every_goal_whose_names_do_not_mislead() -> None:
     for seed in range(10):
-        world = make_world(seed, Shape())
+        world = make_world(seed)
         for goal in world.goals[:4]:
             task = make_task(world, goal)
             if misleads(task, world):
@@ -157,7 +155,7 @@ def test_log_probabilities_of_play_are_those_of_a_forward_pass(
     monkeypatch.setattr(arena, "MAX_ANSWER", 12)
     torch.manual_seed(0)
     model = CraftModel(TINY, len(TOKENIZER))
-    world = make_world(5, Shape())
+    world = make_world(5)
     tasks = [(make_task(world, goal), world) for goal in world.goals[:3]]
     for played in arena.play_all(model, TOKENIZER, tasks, seed=1):
         ids = torch.tensor([played.ids])

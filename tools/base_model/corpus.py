@@ -23,17 +23,14 @@ from practicum.core.message import Action, Observation
 from practicum.core.task import Task
 from practicum.envs.text.textcraft.env import COMMANDS, RULES, TextCraftGame
 from practicum.envs.text.textcraft.expert import Puzzle, make_plan, play_expertly, read_puzzle
-from practicum.envs.text.textcraft.tasks import first_observation, make_task
-from practicum.envs.text.textcraft.world import World, to_key
-from tools.base_model.worlds import Shape, check_apart, make_world
+from practicum.envs.text.textcraft.invented_tasks import MAX_EXPERT_TURNS, make_tasks
+from practicum.envs.text.textcraft.tasks import first_observation
+from practicum.envs.text.textcraft.world import World
 
 FORMAT = ReactFormat()
 SYSTEM_TEXT = f"{RULES}\n\n{FORMAT.instructions(COMMANDS)}"
 """What `ChatAgent` puts in front of the first observation."""
 
-MAX_COMMANDS = 30
-MAX_EXPERT_TURNS = 18
-GOALS_PER_WORLD = 6
 MAX_REFUSALS = 3
 """A crafter that was refused so often in a row gives up."""
 
@@ -63,9 +60,6 @@ _CAREFUL = replace(_HASTY, weight=0.4, looks=0.85, notices=0.9)
 RECIPES: dict[str, tuple[Crafter, ...]] = {"expert": (EXPERT,), "mixed": (_HASTY, _CAREFUL)}
 """`mixed` leaves open whom the model takes after: to look before one acts is left to learn."""
 
-DEPTH_WEIGHTS = (0.2, 0.5, 0.25, 0.05)
-"""How often a goal of depth 1, 2, … is drawn, where the world has any."""
-
 LOOK = "I look again. "
 """How the thought of one who does begins."""
 
@@ -81,41 +75,6 @@ def make_documents(crafters: Sequence[Crafter], seed: int) -> Iterator[Conversat
     for task, world in make_tasks(seed):
         crafter = rng.choices(crafters, [c.weight for c in crafters])[0]
         yield play(task, world, crafter, rng)
-
-
-def make_tasks(seed: int) -> Iterator[tuple[Task, World]]:
-    """Draw the tasks of one world, without those that are too long or misleading."""
-    world = make_world(seed, Shape())
-    check_apart(world)
-    rng = Random(f"tasks/{seed}")
-    for goal in _draw_goals(world, rng):
-        task = make_task(world, goal, variant=rng.randrange(1000))
-        if len(task.data["commands"]) > MAX_COMMANDS or misleads(task, world):
-            continue
-        if _expert_turns(task) <= MAX_EXPERT_TURNS:
-            yield task, world
-
-
-def misleads(task: Task, world: World) -> bool:
-    """Whether names make something seem a kind that is none, or of a kind that it is not of."""
-    puzzle = read_puzzle(first_observation(task))
-    asked = {key for made in puzzle.recipes.values() for r in made for key, _ in r.inputs}
-    return any(
-        world.generic_of.get(to_key(member)) != to_key(key)
-        for key in asked
-        for member in puzzle.members(key)
-    )
-
-
-def _draw_goals(world: World, rng: Random) -> Iterator[str]:
-    """Different goals; the depth is drawn first, as deep goals are few in a world."""
-    by_depth: dict[int, list[str]] = {}
-    for goal in world.goals:
-        if world.depths[goal] <= len(DEPTH_WEIGHTS):
-            by_depth.setdefault(world.depths[goal], []).append(goal)
-    weights = {depth: DEPTH_WEIGHTS[depth - 1] for depth in by_depth}
-    drawn = rng.choices(list(weights), list(weights.values()), k=GOALS_PER_WORLD)
-    yield from dict.fromkeys(rng.choice(by_depth[depth]) for depth in drawn)
 
 
 def play(task: Task, world: World, crafter: Crafter, rng: Random) -> Conversation:
@@ -241,8 +200,3 @@ def _recount(text: str, rng: Random) -> str:
 def _output(line: str) -> str | None:
     head, using, _ = line.partition(" using ")
     return head.split(" ", 2)[2] if using else None
-
-
-def _expert_turns(task: Task) -> int:
-    plan = make_plan(read_puzzle(first_observation(task)), {}, frozenset())
-    return len(plan.fetch) + len(plan.crafts)

@@ -14,8 +14,13 @@ from transformers import PreTrainedTokenizerFast
 
 from practicum.agents.react import ReactFormat
 from practicum.envs.text.textcraft.env import COMMANDS, RULES
+from practicum.envs.text.textcraft.invented import (
+    FIRST_WORD_SEED,
+    NUM_WORD_SEEDS,
+    invented_words,
+    real_words,
+)
 from tools.base_model.corpus import LOOK
-from tools.base_model.worlds import FIRST_WORD_SEED, NUM_WORD_SEEDS, invented_words, real_words
 
 PAD, SYSTEM, USER, ASSISTANT, END = "<|pad|>", "<|system|>", "<|user|>", "<|assistant|>", "<|end|>"
 SPECIALS = (PAD, SYSTEM, USER, ASSISTANT, END)

@@ -21,12 +21,13 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from practicum.core.task import Task
+from practicum.envs.text.textcraft.invented_tasks import make_tasks
 from practicum.envs.text.textcraft.tasks import PANELS
 from practicum.envs.text.textcraft.versions import load_world
 from practicum.envs.text.textcraft.world import World
 from tools.base_model.arena import play_all, score
 from tools.base_model.batches import Corpus, encode, make_corpus
-from tools.base_model.corpus import EXPERT, RECIPES, make_tasks, play
+from tools.base_model.corpus import EXPERT, RECIPES, play
 from tools.base_model.model import SIZES, CraftModel, save
 from tools.base_model.shelves import Shelf, fill_shelves, walk
 from tools.base_model.tokenizer import build_tokenizer

@@ -19,6 +19,7 @@ from practicum.core.env import Script, StepResult
 from practicum.core.message import Action, Observation
 from practicum.core.task import Panel, Task
 from practicum.envs.text.textcraft import expert, tasks
+from practicum.envs.text.textcraft.invented_tasks import invented_panel
 from practicum.envs.text.textcraft.versions import load_world, rename
 from practicum.envs.text.textcraft.world import Recipe, World, shown, to_key
 
@@ -216,8 +217,13 @@ class TextCraft:
         return tasks.PANELS.names()
 
     def panel(self, name: str) -> Panel:
-        """Load a shipped panel; `train~7` and `train~w7` are its goals in renamed worlds."""
+        """Load a shipped panel; `train~7` and `train~w7` are its goals in renamed worlds.
+
+        `invented~1`, `invented~2`, … are tasks in worlds made up whole.
+        """
         shipped, tilde, seed = name.partition("~")
+        if shipped == "invented":
+            return invented_panel(seed)
         panel = tasks.PANELS.load(shipped)
         return Panel(name, tuple(rename(task, seed) for task in panel)) if tilde else panel
 

@@ -66,6 +66,10 @@ def load_world(world_id: str) -> World:
         return load_world(base_id.removesuffix("+deep")).without_shortcuts(world_id)
     if base_id == DEFAULT_WORLD:
         return load_default_world()
+    if re.fullmatch("invented-(0|[1-9][0-9]*)", base_id):
+        from practicum.envs.text.textcraft.invented import make_world  # it needs this module
+
+        return make_world(int(base_id.removeprefix("invented-")))
     version = base_id.removeprefix("minecraft-")
     if version not in OTHER_VERSIONS or version == base_id:
         known = [DEFAULT_WORLD, *(f"minecraft-{v}" for v in OTHER_VERSIONS)]

@@ -1,10 +1,9 @@
-"""Random crafting worlds for the base model: the shape of TextCraft, none of its items.
+"""Random crafting worlds: the shape of TextCraft, none of its items.
 
 A world has fetched things, palettes such as the dyes, kinds such as "planks" with several
 members, families made of those, and single things above them. Names are Minecraft's words
 put together anew, or invented words. A name that any real TextCraft world uses is refused,
-so no goal and no recipe of the benchmark can be in the corpus. What is done in these worlds
-is left to `corpus`.
+so no goal and no recipe of the benchmark can be in one. Its tasks are in `invented_tasks`.
 """
 
 from __future__ import annotations
@@ -34,13 +33,11 @@ _NAME_WEIGHTS = (48, 42, 10)
 """Of names of one, two and three words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How large and how deep a world may be."""
-
-    max_depth: int = 4
-    invented_share: float = 0.1
-    """Of worlds: named with invented words only."""
+PREFIX = "invented-"
+"""Of the worlds' names; the seed follows."""
+MAX_DEPTH = 4
+INVENTED_SHARE = 0.1
+"""Of worlds: named with invented words only."""
 
 
 @lru_cache(maxsize=1)
@@ -70,12 +67,12 @@ def invented_words(seed: int) -> tuple[str, ...]:
 class _Namer:
     """Gives out names that are new in this world and in no real one."""
 
-    def __init__(self, rng: Random, invented_share: float) -> None:
+    def __init__(self, rng: Random) -> None:
         self._rng = rng
         self._taken: set[str] = set()
         invented = invented_words(FIRST_WORD_SEED + rng.randrange(NUM_WORD_SEEDS))
         words: Sequence[str] = real_words()
-        if rng.random() < invented_share:
+        if rng.random() < INVENTED_SHARE:
             words = invented
         # Names share words, so that they must be read to the end.
         self._words = rng.sample(words, rng.randint(25, 70))
@@ -130,10 +127,9 @@ Asked = tuple[_Thing, int]
 class _Builder:
     """Puts one world's recipes together, each part made of those before it."""
 
-    def __init__(self, rng: Random, shape: Shape) -> None:
+    def __init__(self, rng: Random) -> None:
         self._rng = rng
-        self._names = _Namer(rng, shape.invented_share)
-        self._max_depth = shape.max_depth
+        self._names = _Namer(rng)
         self._materials = self._make_materials(rng.randint(4, 12))
         self._things: list[_Thing] = []
         self._families: list[Family] = []
@@ -176,7 +172,7 @@ class _Builder:
         noun = self._names.word()
         family: Family = {}
         for material in self._some_materials():
-            others = [t for t in family.values() if t.depth < self._max_depth]
+            others = [t for t in family.values() if t.depth < MAX_DEPTH]
             made: _Thing | None = None
             if output := self._names.take(f"{material}_{noun}"):
                 for _ in range(self._rng.choices((1, 2, 3, 4), (60, 25, 10, 5))[0]):
@@ -269,7 +265,7 @@ class _Builder:
 
     def _add_variant(self) -> None:
         """Something whose name holds that of what it is made of: a sticky piston of a piston."""
-        base = self._pick(self._max_depth - 1)
+        base = self._pick(MAX_DEPTH - 1)
         word = self._names.word()
         name = f"{word}_{base.key}" if self._rng.random() < 0.7 else f"{base.key}_{word}"
         if not base.is_kind and (output := self._names.take(name)):
@@ -285,7 +281,7 @@ class _Builder:
         ways = self._rng.choices((1, 2, 3), (88, 9, 3))[0]
         for _ in range(ways):
             size = self._rng.choices(_NUM_INPUTS, _NUM_INPUT_WEIGHTS)[0]
-            depth = self._rng.choices(range(self._max_depth), (4, 4, 3, 2)[: self._max_depth])[0]
+            depth = self._rng.choices(range(MAX_DEPTH), (4, 4, 3, 2))[0]
             picked = [self._pick(depth), *(self._pick(2) for _ in range(size - 1))]
             self._put(output, self._output_count(), [(t, self._input_count()) for t in picked])
 
@@ -302,7 +298,7 @@ class _Builder:
         """Add a recipe; None where it would go too deep or ask for its own output."""
         asked = {thing.key: (thing, number) for thing, number in inputs}
         made = _Thing(output, 1 + max(thing.depth for thing, _ in asked.values()))
-        if made.depth > self._max_depth or output in asked:
+        if made.depth > MAX_DEPTH or output in asked:
             return None
         raw = tuple((thing.key, number, thing.is_kind) for thing, number in asked.values())
         self.recipes.append(RawRecipe(output, count, raw, group))
@@ -351,11 +347,12 @@ class _Builder:
         return self._rng.choices(_OUTPUT_COUNTS, _OUTPUT_WEIGHTS)[0]
 
 
-def make_world(seed: int, shape: Shape) -> World:
-    """Make a world; equal for equal seeds and shapes."""
-    builder = _Builder(Random(f"world/{seed}"), shape)
+@lru_cache(maxsize=1024)
+def make_world(seed: int) -> World:
+    """Make a world; equal for equal seeds."""
+    builder = _Builder(Random(f"world/{seed}"))
     builder.build()
-    return build_world(f"invented-{seed}", builder.recipes)
+    return build_world(f"{PREFIX}{seed}", builder.recipes)
 
 
 def check_apart(world: World) -> None:
