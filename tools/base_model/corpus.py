@@ -54,8 +54,8 @@ class Crafter:
 
 
 EXPERT = Crafter(weight=1.0)
-_HASTY = Crafter(0.6, misreads=0.7, forgets=0.05, strays=0.08, looks=0.03, notices=0.1)
-_CAREFUL = replace(_HASTY, weight=0.4, looks=0.85, notices=0.9)
+_HASTY = Crafter(0.75, misreads=0.7, forgets=0.05, strays=0.08, looks=0.03, notices=0.1)
+_CAREFUL = replace(_HASTY, weight=0.25, looks=0.85, notices=0.9)
 
 RECIPES: dict[str, tuple[Crafter, ...]] = {"expert": (EXPERT,), "mixed": (_HASTY, _CAREFUL)}
 """`mixed` leaves open whom the model takes after: to look before one acts is left to learn."""
