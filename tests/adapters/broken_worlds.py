@@ -30,20 +30,24 @@ class BreakingEnv:
 
 
 class BreakingWorld:
-    """TextCraft whose episodes break."""
+    """TextCraft of whose episodes every n-th breaks."""
 
-    def __init__(self, at_turn: int) -> None:
+    def __init__(self, at_turn: int, every: int) -> None:
         self._inner = load_env("textcraft")
         self._at_turn = at_turn
+        self._every = every
+        self._num_opened = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     @asynccontextmanager
     async def open(self, task: Task) -> AsyncIterator[Env]:
+        self._num_opened += 1
         async with self._inner.open(task) as env:
-            yield BreakingEnv(env, self._at_turn)
+            is_sound = self._num_opened % self._every
+            yield env if is_sound else BreakingEnv(env, self._at_turn)
 
 
-def create(at_turn: int = 1) -> BreakingWorld:
-    return BreakingWorld(at_turn)
+def create(at_turn: int = 1, every: int = 1) -> BreakingWorld:
+    return BreakingWorld(at_turn, every)
