@@ -48,9 +48,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from practicum.adapters.stepwise import World
 from practicum.adapters.trl.environment import EnvironmentFactory, PracticumEnvironment
 from practicum.adapters.trl.tokenizer import prepare_tokenizer
-from practicum.config.eval import LimitsConfig
 
 MANY_UPDATES = 10_000
 MAX_BATCH = 16
@@ -165,13 +165,9 @@ def make_config(scene: Scene, folder: str) -> GRPOConfig:
 def main(scene: Scene) -> None:
     channel = Channel()
     torch.set_num_threads(scene.num_threads)
-    factory = EnvironmentFactory(
-        "textcraft",
-        format_name=FORMAT,
-        limits=LimitsConfig(max_turns=scene.max_turns),
-        max_completion_tokens=MAX_COMPLETION_TOKENS,
-    )
-    rows = factory.rows(choose_tasks(factory.environment, scene.num_groups))
+    world = World("textcraft", format_name=FORMAT, limits={"max_turns": scene.max_turns})
+    factory = EnvironmentFactory(world, max_completion_tokens=MAX_COMPLETION_TOKENS)
+    rows = factory.rows(choose_tasks(world.environment, scene.num_groups))
     tokenizer = prepare_tokenizer(AutoTokenizer.from_pretrained(scene.model))
     model = AutoModelForCausalLM.from_pretrained(
         scene.model, dtype=getattr(torch, scene.dtype), attn_implementation="sdpa"

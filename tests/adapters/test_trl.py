@@ -30,9 +30,9 @@ from trl.chat_template_utils import (
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from practicum.adapters.stepwise import World
 from practicum.adapters.trl.environment import MAX_BROKEN_IN_A_ROW, EnvironmentFactory
 from practicum.adapters.trl.tokenizer import prepare_tokenizer
-from practicum.config.eval import LimitsConfig
 from practicum.core.errors import EnvError
 from practicum.core.message import Message
 from practicum.policies.rendering import Renderer
@@ -44,20 +44,15 @@ BROKEN = f"{Path(__file__).with_name('broken_worlds.py')}:create"
 def make_factory(
     env_id: str = "textcraft", max_turns: int = MAX_TURNS, **options: Any
 ) -> EnvironmentFactory:
-    return EnvironmentFactory(
-        env_id,
-        format_name=FORMAT,
-        limits=LimitsConfig(max_turns=max_turns),
-        max_completion_tokens=MAX_COMPLETION,
-        **options,
-    )
+    world = World(env_id, format_name=FORMAT, limits={"max_turns": max_turns}, options=options)
+    return EnvironmentFactory(world, max_completion_tokens=MAX_COMPLETION)
 
 
 @pytest.fixture
 def factory() -> Iterator[EnvironmentFactory]:
     made = make_factory()
     yield made
-    made.close()
+    made.world.close()
 
 
 class WatchedTrainer(GRPOTrainer):
@@ -98,7 +93,7 @@ def make_trainer(factory: EnvironmentFactory, folder: Path, rows: Any, **given: 
         use_cpu=True,
         bf16=False,
         max_completion_length=MAX_COMPLETION,
-        max_tool_calling_iterations=factory.max_turns,
+        max_tool_calling_iterations=factory.world.max_turns,
         generation_kwargs={"max_new_tokens": 32},
         beta=0.0,
         shuffle_dataset=False,
@@ -158,7 +153,7 @@ def _message(said: dict[str, Any]) -> dict[str, str]:
 
 def test_an_update_on_the_cpu_changes_the_weights(tmp_path: Path) -> None:
     factory = make_factory(max_turns=5)
-    tasks = [t for t in factory.environment.panel("train") if t.difficulty == "depth 2"][:1]
+    tasks = [t for t in factory.world.environment.panel("train") if t.difficulty == "depth 2"][:1]
     try:
         trainer = make_trainer(
             factory, tmp_path, factory.rows(tasks), per_device_train_batch_size=8, num_generations=8
@@ -166,7 +161,7 @@ def test_an_update_on_the_cpu_changes_the_weights(tmp_path: Path) -> None:
         before = [p.detach().clone() for p in trainer.model.parameters()]
         trainer.train()
     finally:
-        factory.close()
+        factory.world.close()
     (batch,) = trainer.batches
     rewards = [environment.get_reward() for environment in trainer.environments]
     assert len(rewards) == 8 and set(rewards) == {0.0, 1.0}
@@ -177,12 +172,12 @@ def test_an_update_on_the_cpu_changes_the_weights(tmp_path: Path) -> None:
 
 def test_a_broken_episode_has_no_reward_and_no_advantage(tmp_path: Path) -> None:
     factory = make_factory(BROKEN, at_turn=1, every=4)
-    tasks = [t for t in factory.environment.panel("train") if t.difficulty == "depth 1"][:1]
+    tasks = [t for t in factory.world.environment.panel("train") if t.difficulty == "depth 1"][:1]
     try:
         trainer = make_trainer(factory, tmp_path, factory.rows(tasks))
         trainer.train()
     finally:
-        factory.close()
+        factory.world.close()
     (batch,) = trainer.batches
     rewards = [environment.get_reward() for environment in trainer.environments]
     assert [reward is None for reward in rewards] == [False, False, False, True]
@@ -207,16 +202,17 @@ def test_a_world_that_is_down_ends_the_training() -> None:
         with pytest.raises(EnvError, match="the world is gone"):
             environment.get_reward()
     finally:
-        factory.close()
+        factory.world.close()
 
 
 @pytest.mark.parametrize("env_id", TIMELESS)
 def test_the_expert_wins(env_id: str) -> None:
     require_env(env_id)
-    factory = EnvironmentFactory(env_id, format_name=FORMAT, max_completion_tokens=MAX_COMPLETION)
+    world = World(env_id, format_name=FORMAT)
+    factory = EnvironmentFactory(world, max_completion_tokens=MAX_COMPLETION)
     try:
-        played = factory.environment.panel("dev").tasks[0]
-        player = ExpertPlayer(factory.environment, played, FORMAT)
+        played = factory.world.environment.panel("dev").tasks[0]
+        player = ExpertPlayer(factory.world.environment, played, FORMAT)
         environment = factory()
         (row,) = factory.rows([played])
         shown = environment.reset(**row)
@@ -224,7 +220,7 @@ def test_the_expert_wins(env_id: str) -> None:
             shown = environment.act(player.answer(shown))
         assert environment.get_reward() > 0.9, "BabyAI pays less for later"
     finally:
-        factory.close()
+        factory.world.close()
 
 
 def test_an_episode_without_room_is_judged_as_it_stands(factory: EnvironmentFactory) -> None:

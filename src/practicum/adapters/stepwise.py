@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Thread
@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from practicum.agents.chat import ChatAgent
 from practicum.agents.formats import get_format
+from practicum.config.base import read_config
 from practicum.config.eval import LimitsConfig
 from practicum.core.agent import Act, Agent, Prompt, Sampling, Situation
 from practicum.core.commands import usage
@@ -24,6 +25,7 @@ from practicum.core.env import Environment
 from practicum.core.episode import Completion, Episode, Turn
 from practicum.core.errors import ConfigError
 from practicum.core.message import Action, Observation
+from practicum.envs.registry import load_env
 from practicum.rewards.outcome import judge_outcome
 from practicum.rollout.play import Attempt, Limits, Slots, Table, play_episode
 
@@ -59,11 +61,8 @@ class Stepwise:
             values["answer_timeout_s"] = math.inf  # a caller may think as long as it likes
         self._table = Table(environment, agent, judge_outcome, Limits(**values), Slots(1))
         self._job: asyncio.Task[Episode] | None = None
-
-    @property
-    def system(self) -> str:
+        self.system = agent.system
         """What a model is told in front of the first observation."""
-        return self._table.agent.system
 
     @property
     def is_under_way(self) -> bool:
@@ -154,23 +153,77 @@ def _text_only(observation: Observation) -> Observation:
     return observation
 
 
-class LoopThread:
-    """An event loop in a thread of its own, for callers that have none."""
+class World:
+    """An environment and the event loop it lives in, for callers that have none.
 
-    def __init__(self) -> None:
+    Its seats can be used from any thread, but not from a coroutine.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        *,
+        format_name: str | None = None,
+        limits: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.environment = load_env(env_id, **(options or {}))
+        self._format_name = format_name
+        self._limits = read_config(LimitsConfig, values=limits or {})
+        self.system = self._stepwise().system
+        self.max_turns = self._limits.max_turns or self.environment.max_turns
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="practicum", daemon=True)
         self._thread.start()
 
+    def seat(self) -> Seat:
+        """Where one episode is played at a time."""
+        return Seat(self, self._stepwise())
+
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Run to the end and return what it returns; not from a coroutine."""
+        """Run to the end and return what it returns."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def close(self) -> None:
-        """Stop; idempotent."""
+        """Release the environment; idempotent."""
         if self._loop.is_closed():
             return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        self._loop.close()
+        try:
+            self.run(self.environment.aclose())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()
+
+    def _stepwise(self) -> Stepwise:
+        return Stepwise(self.environment, self._limits, self._format_name)
+
+
+class Seat:
+    """`Stepwise` for callers that wait."""
+
+    def __init__(self, world: World, stepwise: Stepwise) -> None:
+        self._world = world
+        self._stepwise = stepwise
+
+    @property
+    def is_under_way(self) -> bool:
+        """An answer is due."""
+        return self._stepwise.is_under_way
+
+    def begin(self, attempt: Attempt) -> Moment:
+        """Leave what was under way and start an episode."""
+        return self._world.run(self._stepwise.begin(attempt))
+
+    def answer(self, text: str) -> Moment:
+        """Take a turn."""
+        return self._world.run(self._stepwise.answer(text))
+
+    def cut_short(self) -> Moment:
+        """End an episode without room to go on, and have it judged."""
+        return self._world.run(self._stepwise.cut_short())
+
+    def leave(self) -> None:
+        """Leave what is under way."""
+        self._world.run(self._stepwise.aclose())

@@ -10,14 +10,11 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Text
 
-from practicum.adapters.stepwise import LoopThread, Moment, Stepwise
+from practicum.adapters.stepwise import Moment, World
 from practicum.agents.format import MAX_ANSWER_CHARS
-from practicum.config.base import read_config
-from practicum.config.eval import LimitsConfig
 from practicum.core.episode import StopReason
 from practicum.core.errors import ConfigError, unknown_name
 from practicum.core.task import Task
-from practicum.envs.registry import load_env
 from practicum.rollout.play import Attempt
 
 MAX_OBSERVATION_CHARS = 1_000_000
@@ -66,14 +63,12 @@ class PracticumEnv(gymnasium.Env[str, str]):
         self.observation_space = AnyText(MAX_OBSERVATION_CHARS)
         self.action_space = AnyText(MAX_ANSWER_CHARS)
         self.render_mode = render_mode
-        self._environment = load_env(env_id, **(options or {}))
-        tasks = self._environment.panel(panel).tasks
+        self._world = World(env_id, format_name=format, limits=limits, options=options)
+        self._seat = self._world.seat()
+        tasks = self._world.environment.panel(panel).tasks
         # In the order of their ids, so that a seed names a task by content.
         self._tasks = {task.id: task for task in sorted(tasks, key=lambda task: task.id)}
-        read = read_config(LimitsConfig, values=limits or {})
-        self._stepwise = Stepwise(self._environment, read, format)
         self._shown = ""
-        self._thread: LoopThread | None = LoopThread()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -82,15 +77,14 @@ class PracticumEnv(gymnasium.Env[str, str]):
         super().reset(seed=seed)
         task = self._choose(dict(options or {}))
         attempt = Attempt(task, seed=int(self.np_random.integers(SEEDS)))
-        moment = self._loop.run(self._stepwise.begin(attempt))
-        self._shown = moment.observation.text
-        return self._shown, {"task_id": task.id, "system": self._stepwise.system}
+        self._shown = self._seat.begin(attempt).observation.text
+        return self._shown, {"task_id": task.id, "system": self._world.system}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take a turn."""
-        if not self._stepwise.is_under_way:
+        if not self._seat.is_under_way:
             raise ResetNeeded("no episode is under way: call reset first")
-        moment = self._loop.run(self._stepwise.answer(action))
+        moment = self._seat.answer(action)
         self._shown = moment.observation.text
         stop = moment.episode.stop if moment.episode else None
         is_done = stop is StopReason.DONE
@@ -103,19 +97,9 @@ class PracticumEnv(gymnasium.Env[str, str]):
 
     def close(self) -> None:
         """Leave the episode and release the environment; idempotent."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            try:
-                thread.run(self._stepwise.aclose())
-                thread.run(self._environment.aclose())
-            finally:
-                thread.close()
-
-    @property
-    def _loop(self) -> LoopThread:
-        if self._thread is None:
-            raise ResetNeeded("the environment is closed: make another one")
-        return self._thread
+        if self._seat.is_under_way:
+            self._seat.leave()
+        self._world.close()
 
     def _choose(self, options: dict[str, Any]) -> Task:
         named = options.pop("task_id", None)
@@ -125,9 +109,7 @@ class PracticumEnv(gymnasium.Env[str, str]):
             number = int(self.np_random.integers(len(self._tasks)))
             return list(self._tasks.values())[number]
         if named not in self._tasks:
-            raise ConfigError(
-                f"task {named} is not in this panel: see `practicum tasks {self._environment.id}`"
-            )
+            raise ConfigError(f"task {named} is not in this panel: see `practicum tasks`")
         return self._tasks[named]
 
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from practicum.adapters.stepwise import LoopThread, Moment, Stepwise
-from practicum.config.eval import LimitsConfig
+from practicum.adapters.stepwise import Moment, World
 from practicum.core.canonical import canonical_json
-from practicum.core.env import Environment
 from practicum.core.episode import Episode
 from practicum.core.errors import EpisodeError
 from practicum.core.task import Task
 from practicum.envs.http.wire import read_task, write_task
-from practicum.envs.registry import load_env
 from practicum.rollout.play import Attempt
 
 logger = logging.getLogger(__name__)
@@ -28,25 +25,13 @@ MAX_BROKEN_IN_A_ROW = 32
 class EnvironmentFactory:
     """Makes environments for a `GRPOTrainer`, and the rows of its dataset.
 
-    All of them share one world and one event loop. A row holds its whole task, so that what is
-    played is decided by content and not by what is installed where the training runs.
+    All of them share one world. A row holds its whole task, so that what is played is decided by
+    content and not by what is installed where the training runs.
     """
 
-    def __init__(
-        self,
-        env_id: str,
-        *,
-        format_name: str = "react",
-        limits: LimitsConfig | None = None,
-        max_completion_tokens: int,
-        **options: Any,
-    ) -> None:
-        """Open a world; `max_completion_tokens` is the trainer's `max_completion_length`."""
-        self.environment: Environment = load_env(env_id, **options)
-        self.loop = LoopThread()
-        self.limits = limits or LimitsConfig()
-        self.max_turns = self.limits.max_turns or self.environment.max_turns
-        self._format_name = format_name
+    def __init__(self, world: World, *, max_completion_tokens: int) -> None:
+        """Take a world; `max_completion_tokens` is the trainer's `max_completion_length`."""
+        self.world = world
         # TRL ends an episode when a tool's reply would not fit, and drops that reply. It has no
         # other way for a world to say that it is done. A word is at least one token.
         self.too_long = "over " * (max_completion_tokens + 1)
@@ -57,24 +42,12 @@ class EnvironmentFactory:
         """Make one; TRL keeps it for many episodes."""
         return PracticumEnvironment(self)
 
-    def rows(self, tasks: Iterable[Task], **columns: Any) -> list[dict[str, Any]]:
-        """The dataset: instructions, the task, and further columns as they are."""
-        system = {"role": "system", "content": self.stepwise().system}
+    def rows(self, tasks: Iterable[Task]) -> list[dict[str, Any]]:
+        """The dataset: instructions and the task."""
+        system = {"role": "system", "content": self.world.system}
         # TRL puts the first observation at the end of the last message.
         prompt = [system, {"role": "user", "content": ""}]
-        return [
-            {"prompt": prompt, "task": canonical_json(write_task(task)), **columns}
-            for task in tasks
-        ]
-
-    def stepwise(self) -> Stepwise:
-        """A seat for one episode at a time."""
-        return Stepwise(self.environment, self.limits, self._format_name)
-
-    def close(self) -> None:
-        """Release the world; episodes under way are left to it."""
-        self.loop.run(self.environment.aclose())
-        self.loop.close()
+        return [{"prompt": prompt, "task": canonical_json(write_task(task))} for task in tasks]
 
 
 class PracticumEnvironment:
@@ -86,7 +59,7 @@ class PracticumEnvironment:
 
     def __init__(self, factory: EnvironmentFactory) -> None:
         self._factory = factory
-        self._stepwise = factory.stepwise()
+        self._seat = factory.world.seat()
         self._episode: Episode | None = None
         self._error: EpisodeError | None = None
 
@@ -95,7 +68,7 @@ class PracticumEnvironment:
         self._episode = self._error = None
         task = read_task(json.loads(row["task"]))
         attempt = Attempt(task, next(self._factory.samples))
-        return self._play(self._stepwise.begin(attempt))
+        return self._play(lambda: self._seat.begin(attempt))
 
     def act(self, answer: str) -> str:
         """Carry out one action.
@@ -103,14 +76,14 @@ class PracticumEnvironment:
         Args:
             answer: The whole answer, in the action format.
         """
-        if self._stepwise.is_under_way:
-            return self._play(self._stepwise.answer(answer))
+        if self._seat.is_under_way:
+            return self._play(lambda: self._seat.answer(answer))
         return self._factory.too_long
 
     def get_reward(self) -> float | None:
         """Judge the episode; one that TRL had no room for is cut short, a broken one has none."""
-        if self._stepwise.is_under_way:
-            self._play(self._stepwise.cut_short())
+        if self._seat.is_under_way:
+            self._play(self._seat.cut_short)
         if self._episode is None:
             self._factory.num_broken_in_a_row += 1
             if self._factory.num_broken_in_a_row >= MAX_BROKEN_IN_A_ROW and self._error:
@@ -120,9 +93,9 @@ class PracticumEnvironment:
         assert self._episode.reward is not None
         return self._episode.reward.value
 
-    def _play(self, turn: Any) -> str:
+    def _play(self, turn: Callable[[], Moment]) -> str:
         try:
-            moment: Moment = self._factory.loop.run(turn)
+            moment = turn()
         except EpisodeError as error:
             logger.warning("an episode broke and is left out: %s", error)
             self._error = error
