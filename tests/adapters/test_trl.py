@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -233,9 +234,8 @@ def test_an_episode_without_room_is_judged_as_it_stands(factory: EnvironmentFact
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_the_template_writes_what_our_renderer_does(name: str) -> None:
-    tokenizer = make_tokenizer(name)
     ours = Renderer(make_tokenizer(name))
-    prepare_tokenizer(tokenizer)
+    tokenizer = prepare_tokenizer(deepcopy(make_tokenizer(name)))
     assert supports_tool_calling(tokenizer)
     assert is_chat_template_prefix_preserving(tokenizer)
     said = ["look", "  Got 1 é.\n", '{"action": "{x}"}\n', ""]

@@ -43,11 +43,15 @@ class EnvironmentFactory:
         return PracticumEnvironment(self)
 
     def rows(self, tasks: Iterable[Task]) -> list[dict[str, Any]]:
-        """The dataset: instructions and the task."""
-        system = {"role": "system", "content": self.world.system}
-        # TRL puts the first observation at the end of the last message.
-        prompt = [system, {"role": "user", "content": ""}]
-        return [{"prompt": prompt, "task": canonical_json(write_task(task))} for task in tasks]
+        """The dataset for a world."""
+        return make_rows(self.world.system, tasks)
+
+
+def make_rows(system: str, tasks: Iterable[Task]) -> list[dict[str, Any]]:
+    """A dataset: the instructions and the task, whole."""
+    # TRL puts the first observation at the end of the last message.
+    prompt = [{"role": "system", "content": system}, {"role": "user", "content": ""}]
+    return [{"prompt": prompt, "task": canonical_json(write_task(task))} for task in tasks]
 
 
 class PracticumEnvironment:

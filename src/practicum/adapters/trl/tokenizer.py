@@ -8,6 +8,7 @@ template here writes what our renderer does and the whole answer is the tool's a
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 from practicum.policies.rendering import Renderer
@@ -20,6 +21,8 @@ def prepare_tokenizer(tokenizer: Any) -> Any:
     """Change a tokenizer in place so that TRL builds the sequences our own trainer does."""
     written = Renderer(tokenizer).as_jinja()
     tokenizer.chat_template = written.template
+    # The reply that ends an episode is longer than any model reads; it is dropped, not read.
+    tokenizer.model_max_length = sys.maxsize
     tokenizer.response_template = {
         "defaults": {"role": "assistant"},
         "start_anchor": written.answer_opener,

@@ -13,9 +13,10 @@ import verifiers.v1 as vf
 from pydantic import Field
 
 from practicum.agents.chat import ChatAgent
+from practicum.agents.format import system_text
 from practicum.agents.formats import get_format
 from practicum.config.eval import LimitsConfig
-from practicum.core.agent import Policy, Prompt, Sampling
+from practicum.core.agent import Prompt, Sampling
 from practicum.core.env import Environment
 from practicum.core.episode import Completion
 from practicum.core.errors import ConfigError, PolicyError
@@ -54,7 +55,7 @@ class PracticumTaskset(vf.Taskset[PracticumTask, PracticumTasksetConfig]):  # ty
         """In the order of the panel; the world opens the conversation."""
         config = self.config
         environment = load_env(config.env, **config.options)
-        system = make_agent(environment, config.format, _Nobody()).system
+        system = system_text(environment, get_format(config.format))
         for task in environment.panel(config.panel):
             data = PracticumData(
                 id=task.id, description=task.prompt, system_prompt=system, task=write_task(task)
@@ -97,7 +98,8 @@ class PracticumEnv(vf.Env[PracticumEnvConfig]):  # type: ignore[misc]
         limits = self.config.limits
         values = limits.model_dump() | {"max_turns": limits.max_turns or environment.max_turns}
         async with agents.player.interaction(task) as interaction:
-            agent = make_agent(environment, self.taskset.config.format, _Player(interaction))
+            action_format = get_format(self.taskset.config.format)
+            agent = ChatAgent(environment, action_format, _Player(interaction), Sampling())
             table = Table(environment, agent, judge_outcome, Limits(**values), Slots(1))
             episode = await play_episode(table, Attempt(read_task(task.data.task)))
             if episode.error is not None:
@@ -108,11 +110,6 @@ class PracticumEnv(vf.Env[PracticumEnvConfig]):  # type: ignore[misc]
         trace.record_metric("is_success", float(episode.is_success))
         trace.record_metric("num_invalid", sum(turn.is_invalid for turn in episode.turns))
         trace.info["stop"] = episode.stop.value
-
-
-def make_agent(environment: Environment, format_name: str, policy: Policy) -> ChatAgent:
-    """Prompting and parsing around a player."""
-    return ChatAgent(environment, get_format(format_name), policy, Sampling())
 
 
 class _Player:
@@ -135,16 +132,6 @@ class _Player:
         if trace.errors:
             raise PolicyError(f"the player failed: {trace.errors[-1].message}")
         return Completion("", finish="context")  # a limit of verifiers' own was reached
-
-    async def aclose(self) -> None:
-        pass
-
-
-class _Nobody:
-    """A policy for instructions only."""
-
-    async def complete(self, prompt: Prompt, sampling: Sampling) -> Completion:
-        raise NotImplementedError
 
     async def aclose(self) -> None:
         pass
