@@ -37,6 +37,7 @@ class BreakingWorld:
         self._at_turn = at_turn
         self._every = every
         self._num_opened = 0
+        self.num_open = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -44,9 +45,13 @@ class BreakingWorld:
     @asynccontextmanager
     async def open(self, task: Task) -> AsyncIterator[Env]:
         self._num_opened += 1
-        async with self._inner.open(task) as env:
-            is_sound = self._num_opened % self._every
-            yield env if is_sound else BreakingEnv(env, self._at_turn)
+        self.num_open += 1
+        try:
+            async with self._inner.open(task) as env:
+                is_sound = self._num_opened % self._every
+                yield env if is_sound else BreakingEnv(env, self._at_turn)
+        finally:
+            self.num_open -= 1
 
 
 def create(at_turn: int = 1, every: int = 1) -> BreakingWorld:

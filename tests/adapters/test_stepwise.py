@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import cast
 
 import pytest
-from adapters.broken_worlds import create
+from adapters.broken_worlds import BreakingWorld, create
 from adapters.one_episode import FORMAT, MAX_TURNS, TEXTS, collected_episode, task
 
-from practicum.adapters.stepwise import Moment, Stepwise
+from practicum.adapters.stepwise import Moment, Stepwise, World
 from practicum.config.eval import LimitsConfig
 from practicum.core.episode import Completion, StopReason
 from practicum.core.errors import ConfigError, EnvError, ErrorInfo, MachineError
@@ -16,6 +18,7 @@ from practicum.core.message import Image, Observation
 from practicum.envs.registry import load_env
 from practicum.rollout.play import Attempt
 
+BROKEN = f"{Path(__file__).with_name('broken_worlds.py')}:create"
 LIMITS = LimitsConfig(max_turns=MAX_TURNS)
 
 
@@ -83,6 +86,18 @@ class _Showing:
 
     async def start(self) -> Observation:
         return self._observation
+
+
+def test_a_world_leaves_what_is_under_way_when_it_is_closed() -> None:
+    world = World(BROKEN)
+    seats = [world.seat() for _ in range(2)]
+    for seat in seats:
+        seat.begin(Attempt(task()))
+    inner = cast(BreakingWorld, world.environment)
+    assert inner.num_open == 2
+    world.close()
+    assert inner.num_open == 0
+    world.close()
 
 
 def test_an_error_comes_back_from_its_record() -> None:

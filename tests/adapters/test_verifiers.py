@@ -155,7 +155,7 @@ async def test_a_limit_of_verifiers_cuts_the_episode_short() -> None:
 
 
 def test_what_it_does_not_know_is_refused() -> None:
-    for wrong in ({"colour": 1}, {"format": "reakt"}, {"panel": "no-such"}):
+    for wrong in ({"colour": 1}, {"format": "reakt"}, {"panel": "no-such"}, {"env": ""}):
         with pytest.raises((ValueError, ConfigError)):
             taskset = {"id": "practicum-verifiers", "env": "textcraft", **wrong}
             list(vf.load_environment(vf.resolve_env_config({"taskset": taskset})).taskset)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from threading import Thread
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from practicum.agents.chat import ChatAgent
 from practicum.agents.formats import get_format
@@ -170,6 +171,7 @@ class World:
         self.environment = load_env(env_id, **(options or {}))
         self._format_name = format_name
         self._limits = read_config(LimitsConfig, values=limits or {})
+        self._players: WeakSet[Stepwise] = WeakSet()
         self.system = self._stepwise().system
         self.max_turns = self._limits.max_turns or self.environment.max_turns
         self._loop = asyncio.new_event_loop()
@@ -185,11 +187,11 @@ class World:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def close(self) -> None:
-        """Release the environment; idempotent."""
+        """Leave what is under way and release the environment; idempotent."""
         if self._loop.is_closed():
             return
         try:
-            self.run(self.environment.aclose())
+            self.run(self._leave_all())
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
@@ -197,7 +199,14 @@ class World:
             self._loop.close()
 
     def _stepwise(self) -> Stepwise:
-        return Stepwise(self.environment, self._limits, self._format_name)
+        player = Stepwise(self.environment, self._limits, self._format_name)
+        self._players.add(player)
+        return player
+
+    async def _leave_all(self) -> None:
+        for player in list(self._players):
+            await player.aclose()
+        await self.environment.aclose()
 
 
 class Seat:

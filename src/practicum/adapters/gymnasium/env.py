@@ -97,8 +97,6 @@ class PracticumEnv(gymnasium.Env[str, str]):
 
     def close(self) -> None:
         """Leave the episode and release the environment; idempotent."""
-        if self._seat.is_under_way:
-            self._seat.leave()
         self._world.close()
 
     def _choose(self, options: dict[str, Any]) -> Task:

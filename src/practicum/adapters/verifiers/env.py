@@ -39,8 +39,8 @@ class PracticumTask(vf.Task[PracticumData]):  # type: ignore[misc]
 class PracticumTasksetConfig(vf.TasksetConfig):  # type: ignore[misc]
     """Which tasks."""
 
-    env: str
-    """An id of `practicum envs`."""
+    env: str = ""
+    """An id of `practicum envs`; needed, though verifiers asks for a default."""
     panel: str = "train"
     format: str = "react"
     """The action format."""
@@ -54,6 +54,8 @@ class PracticumTaskset(vf.Taskset[PracticumTask, PracticumTasksetConfig]):  # ty
     def load(self) -> Iterator[PracticumTask]:
         """In the order of the panel; the world opens the conversation."""
         config = self.config
+        if not config.env:
+            raise ConfigError("name an environment of `practicum envs` with --env.taskset.env")
         environment = load_env(config.env, **config.options)
         system = system_text(environment, get_format(config.format))
         for task in environment.panel(config.panel):
