@@ -2,6 +2,7 @@
 # make test         set up, then lint, types and all tests
 # make test-vllm    set up, then the tests against vLLM's engine on the CPU
 # make test-osworld set up, then the tests with OSWorld's own client
+# make test-verl    set up, then the tests in verl, a training on the CPU among them
 SHELL := /bin/bash
 RUN := .venv/bin/practicum
 QUICK := runs/quickstart
@@ -13,7 +14,10 @@ VLLM_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-vllm),test-vllm)
 # The same for OSWorld's client, of 1.1 GB; its tests are among the others.
 OSWORLD := $(if $(filter true,$(CI))$(wildcard .venv-osworld),.venv-osworld/.osworld)
 
-.PHONY: quickstart test test-vllm test-osworld lint bench docs clean
+# And for verl, of 1.4 GB.
+VERL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-verl),test-verl)
+
+.PHONY: quickstart test test-vllm test-osworld test-verl lint bench docs clean
 
 .venv/.train: $(INPUTS)
 	@tools/setup train && touch $@
@@ -36,11 +40,17 @@ quickstart: .venv/.train
 .venv-osworld/.osworld: constraints-osworld.txt tools/setup
 	@tools/setup osworld && touch $@
 
-test: .venv/.dev lint $(VLLM_TESTS) $(OSWORLD)
+.venv-verl/.verl: pyproject.toml constraints-verl.txt tools/setup
+	@tools/setup verl && touch $@
+
+test: .venv/.dev lint $(VLLM_TESTS) $(VERL_TESTS) $(OSWORLD)
 	.venv/bin/python -m pytest -n 2
 
 test-vllm: .venv-vllm/.vllm
 	.venv-vllm/bin/python -m pytest tests/policies/test_vllm_policy.py
+
+test-verl: .venv-verl/.verl
+	.venv-verl/bin/python -m pytest tests/adapters/test_verl_*.py
 
 test-osworld: .venv/.dev .venv-osworld/.osworld
 	.venv/bin/python -m pytest tests/desktops/test_osworld_client.py
@@ -62,4 +72,4 @@ docs: .venv/.dev
 	@echo 'open site/index.html'
 
 clean:
-	rm -rf .venv .venv-vllm .venv-osworld .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-vllm .venv-osworld .venv-verl .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
