@@ -27,6 +27,7 @@ OVERRIDES = (
     "+ray_kwargs.ray_init.include_dashboard=false",
     "data.dataloader_num_workers=0",
     "actor_rollout_ref.rollout.agent.num_workers=1",
+    "reward.num_workers=1",
     "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
     "trainer.logger=[console,file]",
 )
