@@ -21,7 +21,7 @@ def _device_module() -> ModuleType:
             setattr(module, name, getattr(torch.cpu, name))
     module.is_available = lambda: False  # nothing to measure
     module.device_count = lambda: 1
-    module.current_device = lambda: 0
+    module.current_device = lambda: "cpu"
     module.set_device = lambda *_: None
     module.synchronize = lambda *_: None
     module.empty_cache = lambda: None
@@ -46,8 +46,8 @@ class CpuPlatform(PlatformBase):
     def is_available(self) -> bool:
         return True
 
-    def current_device(self) -> int:
-        return 0
+    def current_device(self) -> str:
+        return "cpu"  # where others have a number, and as good: verl hands it to torch
 
     def device_count(self) -> int:
         return 1
