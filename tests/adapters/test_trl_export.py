@@ -171,6 +171,7 @@ def test_trl_trains_goes_on_and_leaves_a_plain_model(
     ids = {json.loads(json.loads(line)["task"])["id"] for line in read_lines(out / "train.jsonl")}
     manifest = read_manifest(model)
     assert manifest is not None and ids <= set(manifest["task_ids"])
+    assert "with TRL" in run_eval(model, tmp_path, capsys)["overlap"]["checked_against"]
     talk = [Message("system", "S"), Message("user", "U")]
     base = find_model("craft-base")
     for folder in (model, newest(out)):
@@ -200,6 +201,15 @@ def test_settings_trl_does_not_know_are_one_line(
     make(out)
     assert run.main([str(out), "grpo.colour=1"]) == 2
     assert "TRL refuses the settings under grpo" in capsys.readouterr().err
+
+
+def run_eval(model: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Judge a model, in a few answers."""
+    asked = ["eval", "textcraft", "--policy", f"hf:{model}", "--panel", "dev", "--json"]
+    limits = ["--max-turns", "1", "--out", str(folder / "run"), "max_tasks=2"]
+    capsys.readouterr()
+    assert main([*asked, *limits, "hf.device=cpu", "sampling.max_tokens=4"]) == 0
+    return json.loads(capsys.readouterr().out)
 
 
 def newest(out: Path) -> Path:
