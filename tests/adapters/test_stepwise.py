@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from adapters.broken_worlds import BreakingWorld, create
+from adapters.flaky_textcraft import FlakyTextCraft, create
 from adapters.one_episode import FORMAT, MAX_TURNS, TEXTS, collected_episode, task
 
 from practicum.adapters.stepwise import Moment, Stepwise, World
@@ -18,7 +18,8 @@ from practicum.core.message import Image, Observation
 from practicum.envs.registry import load_env
 from practicum.rollout.play import Attempt
 
-BROKEN = f"{Path(__file__).with_name('broken_worlds.py')}:create"
+FLAKY = f"{Path(__file__).with_name('flaky_textcraft.py')}:create"
+ALWAYS = {"modulus": 1, "remainders": [0]}
 LIMITS = LimitsConfig(max_turns=MAX_TURNS)
 
 
@@ -57,15 +58,17 @@ async def test_an_episode_can_be_left_for_another() -> None:
 
 
 async def test_what_broke_is_raised() -> None:
-    stepwise = Stepwise(create(at_turn=0), LIMITS)
+    stepwise = Stepwise(create(**ALWAYS), LIMITS)
     await stepwise.begin(Attempt(task()))
-    with pytest.raises(EnvError, match="the world is gone") as caught:
+    await stepwise.answer("inventory")
+    with pytest.raises(EnvError, match="the world fell apart") as caught:
         await stepwise.answer("inventory")
-    assert caught.value.kind == "crash"
+    assert caught.value.kind == "lost-session"
+    assert not stepwise.is_under_way
 
 
 async def test_a_world_of_pictures_is_refused() -> None:
-    world = create()
+    world = create(**ALWAYS)
     picture = Observation("look", (Image(b"png"),))
     world.open = lambda _: _Showing(picture)  # type: ignore[method-assign]
     stepwise = Stepwise(world, LIMITS)
@@ -89,11 +92,11 @@ class _Showing:
 
 
 def test_a_world_leaves_what_is_under_way_when_it_is_closed() -> None:
-    world = World(BROKEN)
+    world = World(FLAKY, options=ALWAYS)
     seats = [world.seat() for _ in range(2)]
     for seat in seats:
         seat.begin(Attempt(task()))
-    inner = cast(BreakingWorld, world.environment)
+    inner = cast(FlakyTextCraft, world.environment)
     assert inner.num_open == 2
     world.close()
     assert inner.num_open == 0
