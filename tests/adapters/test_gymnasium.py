@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import pytest
@@ -110,12 +110,22 @@ def test_what_it_does_not_know_is_refused() -> None:
         gymnasium.make("practicum/TextCraft-v1", format="reakt")
 
 
-def test_episodes_side_by_side() -> None:
-    envs = gymnasium.make_vec("practicum/TextCraft-v1", num_envs=2, vectorization_mode="sync")
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_episodes_side_by_side(mode: Literal["sync", "async"]) -> None:
+    options = {"shared_memory": False} if mode == "async" else {}
+    envs = gymnasium.make_vec(
+        "practicum/TextCraft-v1", num_envs=2, vectorization_mode=mode, vector_kwargs=options
+    )
     try:
         shown, _ = envs.reset(seed=[0, 1])
         assert len(shown) == 2 and shown[0] != shown[1]
-        shown, rewards, *_ = envs.step(["inventory", "inventory"])
+        shown, rewards, *_ = envs.step(("inventory", "inventory"))
+        assert shown[0] == "Inventory: You are not carrying anything."
         assert list(rewards) == [0.0, 0.0]
     finally:
         envs.close()
+
+
+def test_texts_do_not_travel_as_numbers() -> None:
+    with pytest.raises(ValueError, match="shared_memory=False"):
+        gymnasium.make_vec("practicum/TextCraft-v1", num_envs=2, vectorization_mode="async")

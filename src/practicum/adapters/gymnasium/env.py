@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Text
+from gymnasium.spaces import Space
 
 from practicum.adapters.stepwise import Moment, World
 from practicum.agents.format import MAX_ANSWER_CHARS
@@ -21,11 +21,23 @@ MAX_OBSERVATION_CHARS = 1_000_000
 SEEDS = np.iinfo(np.int64).max
 
 
-class AnyText(Text):
-    """Any string up to a length; samples are printable ASCII."""
+class AnyText(Space[str]):
+    """Any string up to a length; samples are printable ASCII.
+
+    Not Gymnasium's `Text`, which has a finite alphabet: what is not in it would be lost where
+    observations travel as numbers, and here that is refused by Gymnasium itself.
+    """
 
     def __init__(self, max_length: int) -> None:
-        super().__init__(max_length, min_length=0, charset=string.printable)
+        super().__init__(dtype=str)
+        self.max_length = max_length
+
+    def sample(self, mask: None = None, probability: None = None) -> str:
+        """Draw a text of any length."""
+        if mask is not None or probability is not None:
+            raise ConfigError("texts are drawn without a mask and without probabilities")
+        length = self.np_random.integers(self.max_length + 1)
+        return "".join(self.np_random.choice(list(string.printable), size=length))
 
     def contains(self, x: Any) -> bool:
         """Worlds and models may write in any script."""
@@ -35,6 +47,12 @@ class AnyText(Text):
     def is_np_flattenable(self) -> bool:
         """There is no finite alphabet to number."""
         return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AnyText) and other.max_length == self.max_length
+
+    def __hash__(self) -> int:
+        return hash((AnyText, self.max_length))
 
     def __repr__(self) -> str:
         return f"AnyText({self.max_length})"
