@@ -110,6 +110,8 @@ def test_what_it_does_not_know_is_refused() -> None:
         gymnasium.make("practicum/TextCraft-v1", format="reakt")
 
 
+# Gymnasium forks, and newer Pythons warn where there are threads.
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_episodes_side_by_side(mode: Literal["sync", "async"]) -> None:
     options = {"shared_memory": False} if mode == "async" else {}

@@ -61,7 +61,7 @@ def serving(world: World, **terms: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with serving(World("textcraft"), capacity=2) as url:
+    with serving(World("textcraft")) as url:
         yield url
 
 
@@ -123,13 +123,19 @@ def test_the_tasks_can_be_looked_through(url: str) -> None:
     assert ask("task_range", split="dev", start=0, stop=1)["tasks"] == [first]
 
 
-def test_sessions_do_not_mix_and_are_counted(url: str) -> None:
-    with GenericEnvClient(url).sync() as one, GenericEnvClient(url).sync() as other:
+def test_sessions_do_not_mix_and_are_counted() -> None:
+    with (
+        serving(World("textcraft"), capacity=2) as url,
+        GenericEnvClient(url).sync() as one,
+        GenericEnvClient(url).sync() as other,
+    ):
         assert one.reset(seed=1).observation != other.reset(seed=2).observation
         one.step({"text": "inventory"})
         assert (one.state()["step_count"], other.state()["step_count"]) == (1, 0)
+        third = GenericEnvClient(url).sync()
         with pytest.raises(RuntimeError, match="CAPACITY_REACHED"):
-            GenericEnvClient(url).sync().reset()
+            third.reset()
+        third.close()
 
 
 def test_a_broken_world_is_an_error_and_no_reward() -> None:
@@ -162,8 +168,10 @@ def test_the_command_serves_those_with_the_token() -> None:
         assert process.stdout is not None
         url = json.loads(process.stdout.readline())["url"]
         assert requests.get(f"{url}/health", timeout=20).status_code == 401
+        stranger = GenericEnvClient(url).sync()
         with pytest.raises(ConnectionError):
-            GenericEnvClient(url).sync().reset()
+            stranger.reset()
+        stranger.close()
         bearer = {"Authorization": f"Bearer {TOKEN}"}
         with GenericEnvClient(url, headers=bearer).sync() as client:
             assert client.reset(seed=3).observation["text"]
