@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import gymnasium
-
+from practicum.core.errors import ConfigError
 from practicum.envs.registry import entries
+
+try:
+    import gymnasium
+except ImportError as error:
+    raise ConfigError("this needs Gymnasium: pip install 'practicum[gymnasium]'") from error
 
 _NAMES = {
     "textcraft": "TextCraft",

@@ -32,7 +32,7 @@ class AnyText(Space[str]):
         super().__init__(dtype=str)
         self.max_length = max_length
 
-    def sample(self, mask: None = None, probability: None = None) -> str:
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
         """Draw a text of any length."""
         if mask is not None or probability is not None:
             raise ConfigError("texts are drawn without a mask and without probabilities")

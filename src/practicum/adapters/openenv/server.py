@@ -7,12 +7,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMappi
 from contextlib import contextmanager
 from typing import Any
 
-from practicum.adapters.openenv.environment import (
-    EpisodeState,
-    PracticumEnvironment,
-    TextAction,
-    TextObservation,
-)
 from practicum.adapters.stepwise import World
 from practicum.core.errors import ConfigError
 from practicum.core.sockets import is_loopback, listen, url_of
@@ -22,6 +16,13 @@ try:
     import uvicorn
     from openenv.core.env_server.http_server import create_fastapi_app
     from openenv.core.env_server.types import ConcurrencyConfig
+
+    from practicum.adapters.openenv.environment import (
+        EpisodeState,
+        PracticumEnvironment,
+        TextAction,
+        TextObservation,
+    )
 except ImportError as error:
     raise ConfigError(
         f"serving with OpenEnv needs {error.name}: pip install 'practicum[openenv]'"

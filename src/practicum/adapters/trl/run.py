@@ -13,11 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-from datasets import Dataset
 from pydantic import Field
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
-from transformers.trainer_utils import get_last_checkpoint
 
 from practicum.adapters.stepwise import World
 from practicum.adapters.trl.environment import EnvironmentFactory
@@ -27,6 +23,18 @@ from practicum.config.base import StrictConfig, read_config
 from practicum.config.train import LoraConfig
 from practicum.core.errors import ConfigError, PracticumError
 from practicum.train.checkpoint import MANIFEST_FILE
+
+try:
+    import torch
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+    from transformers.trainer_utils import get_last_checkpoint
+    from trl.trainer.grpo_config import GRPOConfig
+    from trl.trainer.grpo_trainer import GRPOTrainer
+except ImportError as error:
+    raise ConfigError(
+        f"training with TRL needs {error.name}: pip install 'practicum[trl]'"
+    ) from error
 
 CHECKPOINTS = "checkpoints"
 MODEL = "model"
@@ -66,8 +74,6 @@ class TrlRunConfig(StrictConfig):
 def train(folder: Path, config: TrlRunConfig) -> Path:
     """Train, going on from the newest checkpoint if there is one; returns the model's folder."""
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # the pinned release is known to work
-    from trl.trainer.grpo_trainer import GRPOTrainer
-
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     args = _arguments(folder, config)
@@ -99,8 +105,6 @@ def train(folder: Path, config: TrlRunConfig) -> Path:
 
 
 def _arguments(folder: Path, config: TrlRunConfig) -> Any:
-    from trl.trainer.grpo_config import GRPOConfig
-
     limit = "max_tokens" if config.grpo.get("use_vllm") else "max_new_tokens"
     given: dict[str, Any] = {
         "output_dir": str(folder / CHECKPOINTS),
