@@ -39,7 +39,7 @@ from practicum.core.metrics import Metrics, Sample, render
 from practicum.policies.proxy.conversation import RefusedError
 from practicum.policies.proxy.endpoint import EndpointUpstream
 from practicum.policies.proxy.export import Style, make_samples, require_whole
-from practicum.policies.proxy.forms import chat
+from practicum.policies.proxy.forms import anthropic, chat, responses
 from practicum.policies.proxy.forms.reading import Form, Reply, Strict, openai_error, read_body
 from practicum.policies.proxy.record import describe, summarise, write_interaction
 from practicum.policies.proxy.sessions import NOT_SET, Session, Sessions
@@ -213,9 +213,9 @@ class ProxyApp:
                 self.metrics.count("proxy_faults_total", kind=fault.kind)
                 raise RefusedError(fault.message, kind=fault.kind, status=502) from error
             call_id = form.prefix + secrets.token_hex(16)
+            reply = Reply(call_id, self.upstream.model, int(time.time()), ask, answers)
             session.record(call_id, ask, keys, answers)
             self.metrics.count("proxy_calls_total", len(answers))
-            reply = Reply(call_id, self.upstream.model, int(time.time()), ask, answers)
             try:
                 return await _send(request, form, reply)
             except (ConnectionError, asyncio.CancelledError):
@@ -293,7 +293,11 @@ class ProxyApp:
         return web.Response(text=text, content_type="text/plain", charset="utf-8")
 
 
-FORMS: dict[str, Form] = {"chat/completions": chat.FORM}
+FORMS: dict[str, Form] = {
+    "chat/completions": chat.FORM,
+    "responses": responses.FORM,
+    "messages": anthropic.FORM,
+}
 
 
 async def _send(request: web.Request, form: Form, reply: Reply) -> web.StreamResponse:

@@ -155,6 +155,8 @@ class Answer:
     """The texts of the sampled tokens, where they were asked for."""
     num_prompt: int = 0
     num_sampled: int = 0
+    stopped_at: str | None = None
+    """The text at which it was asked to stop, and did."""
 
 
 def merge_answers(messages: Sequence[Said]) -> tuple[Said, ...]:

@@ -131,7 +131,7 @@ class PolicyUpstream:
         return replace(prompt, messages=tuple(to_messages(ask)))
 
     def _read(self, ask: Ask, completion: Completion) -> Answer:
-        completion, text = self._cut(completion, ask)
+        completion, text, mark = self._cut(completion, ask)
         calls: tuple[ToolCall, ...] = ()
         if ask.tools and ask.uses_tools:
             text, calls = read_calls(text)
@@ -146,10 +146,11 @@ class PolicyUpstream:
             tuple(self._renderer.token_text(i) for i in ids) if ask.wants_logprobs else None,
             num_prompt=len(completion.prompt_token_ids or ()),
             num_sampled=len(ids),
+            stopped_at=mark if mark in ask.stop else None,
         )
 
-    def _cut(self, completion: Completion, ask: Ask) -> tuple[Completion, str]:
-        """End an answer where it was asked to end; gives the text that is shown, too.
+    def _cut(self, completion: Completion, ask: Ask) -> tuple[Completion, str, str | None]:
+        """End an answer where it was asked to end; gives the text to show and the mark, too.
 
         What was sampled beyond is dropped as if sampling had stopped there. The token in which
         the end was reached stays, also where a part of it is not shown.
@@ -160,12 +161,12 @@ class PolicyUpstream:
             ends.append((text.find(CALL_END), len(CALL_END), CALL_END))
         ends = [end for end in ends if end[0] >= 0]
         if not ends:
-            return completion, text
+            return completion, text, None
         start, num_shown, mark = min(ends)
         shown = text[: start + num_shown]
         ids = completion.token_ids
         if ids is None:
-            return replace(completion, text=shown, finish="stop"), shown
+            return replace(completion, text=shown, finish="stop"), shown, mark
         decode = self._renderer.decode
         low, high = 1, len(ids)
         while low < high:
@@ -182,7 +183,7 @@ class PolicyUpstream:
             token_ids=ids[:low],
             logprobs=None if logprobs is None else logprobs[:low],
         )
-        return kept, shown
+        return kept, shown, mark
 
 
 def context_is_full() -> RefusedError:

@@ -34,13 +34,13 @@ LABELS = (
     "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
     "prompt_cache_retention",
 )  # fmt: skip
-IDLE: dict[str, tuple[Any, ...]] = {
+_IDLE: dict[str, tuple[Any, ...]] = {
     "frequency_penalty": (0,),
     "presence_penalty": (0,),
     "top_logprobs": (0,),
     "response_format": ({"type": "text"},),
     "modalities": (["text"],),
-    "tool_choice": ("auto",),
+    "tool_choice": (None, "auto", "none"),
 }
 """Values that ask for what happens anyway."""
 
@@ -132,9 +132,7 @@ def read(text: bytes) -> Ask:
     if not all(stops):
         raise RefusedError("stop: an empty text stops everything", param="stop")
     options, labels = sort_options(
-        {**body.further(), "tool_choice": body.tool_choice},
-        LABELS,
-        {**IDLE, "tool_choice": (None, "auto", "none")},
+        {**body.further(), "tool_choice": body.tool_choice}, LABELS, _IDLE
     )
     return Ask(
         messages=merge_answers([_said(n, m) for n, m in enumerate(body.messages)]),

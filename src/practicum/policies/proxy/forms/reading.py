@@ -37,15 +37,15 @@ class Open(BaseModel):
         return {name: value for name, value in extras.items() if value not in (None, [], {})}
 
 
-def read_body(cls: type[Body], text: bytes, status: int = 400) -> Body:
-    """Read a request, or refuse it by the name of what is wrong."""
+def read_body(cls: type[Body], text: bytes, status: int = 400, where: str = "") -> Body:
+    """Read a request or a part of one, or refuse it by the name of what is wrong."""
     try:
         return cls.model_validate(json.loads(text))
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        message = f"{where or 'body'}: {first['msg']}"
-        raise RefusedError(message, param=where or None, status=status) from error
+        place = ".".join([*([where] if where else []), *map(str, first["loc"])])
+        message = f"{place or 'body'}: {first['msg']}"
+        raise RefusedError(message, param=place or None, status=status) from error
     except ValueError as error:
         raise RefusedError(f"the body is not JSON: {error}", status=status) from error
 
