@@ -90,7 +90,8 @@ class Bench:
     http: aiohttp.ClientSession
     key: str = ""
     session_id: str = ""
-    clients: list[openai.AsyncOpenAI] = field(default_factory=list)
+    clients: list[Any] = field(default_factory=list)
+    """Closed in the end."""
 
     async def post(self, path: str, body: Any = None, key: str = ADMIN) -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {key}"}

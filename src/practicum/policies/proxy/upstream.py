@@ -83,8 +83,12 @@ class PolicyUpstream:
         sampling = Sampling(ask.temperature, ask.top_p, limit)
         seed = secrets.randbits(63) if ask.seed is None else ask.seed % 2**63
         seeds = [seed, *(stable_seed(seed, n) for n in range(1, ask.num_answers))]
-        answers = await asyncio.gather(*(self._sample(prompt, sampling, s) for s in seeds))
-        return [self._read(ask, completion) for completion in answers]
+        try:
+            async with asyncio.TaskGroup() as group:
+                jobs = [group.create_task(self._sample(prompt, sampling, s)) for s in seeds]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from errors
+        return [self._read(ask, job.result()) for job in jobs]
 
     async def aclose(self) -> None:
         """Close the policy."""
