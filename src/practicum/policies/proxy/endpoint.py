@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import openai
-from openai.types.chat import ChatCompletion, ChatCompletionMessageFunctionToolCall
+from openai.types.chat import ChatCompletion
 from openai.types.chat.chat_completion import Choice
 
 from practicum.core.episode import Completion
@@ -149,7 +149,7 @@ def _said(choice: Choice) -> Said:
     message = choice.message
     calls = []
     for call in message.tool_calls or ():
-        if not isinstance(call, ChatCompletionMessageFunctionToolCall):
+        if call.type != "function":
             raise PolicyError(f"the upstream server sent a {call.type} call", kind="bad-reply")
         calls.append(Call(call.id, call.function.name, call.function.arguments))
     dumped = message.model_dump(exclude_none=True)
