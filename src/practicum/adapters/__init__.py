@@ -1,1 +1,1 @@
-"""Other frameworks' ways into our environments: the only code that imports those frameworks."""
+"""Other frameworks: the only code that imports them. Each folder can be deleted by itself."""

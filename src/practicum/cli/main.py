@@ -17,6 +17,7 @@ from practicum.cli.desktop import desktop
 from practicum.cli.doctor import doctor
 from practicum.cli.envs import envs
 from practicum.cli.evaluate import evaluate
+from practicum.cli.export import export
 from practicum.cli.gateway import gateway
 from practicum.cli.serve import serve
 from practicum.cli.tasks import tasks
@@ -43,6 +44,7 @@ app.command("gateway")(gateway)
 app.add_typer(data, name="data")
 app.command("sft")(sft)
 app.command("rl")(rl)
+app.command("export")(export)
 app.add_typer(desktop, name="desktop")
 app.command("doctor")(doctor)
 
