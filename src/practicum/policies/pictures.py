@@ -27,8 +27,8 @@ class PictureReader:
 
     def __init__(self, processor: Any, tokenizer: Any) -> None:
         """Find out what the chat template writes for a picture."""
-        self._processor = getattr(processor, "image_processor", None)
-        if self._processor is None or not hasattr(self._processor, "merge_size"):
+        self._processor: Any = getattr(processor, "image_processor", None)
+        if not hasattr(self._processor, "merge_size"):
             raise ConfigError(
                 f"{type(processor).__name__} is no processor of the Qwen-VL kind: pictures can be "
                 "trained on with Qwen2-VL, Qwen2.5-VL and Qwen3-VL"

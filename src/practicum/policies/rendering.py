@@ -164,9 +164,7 @@ class Renderer:
                 parts.append(tuple(p for p in re.split(f"({'|'.join(_SLOTS)})", piece) if p))
         return parts
 
-    def _fill(
-        self, parts: Sequence[int | tuple[str, ...]], messages: Mapping[str, Message]
-    ) -> Ids:
+    def _fill(self, parts: Sequence[int | tuple[str, ...]], messages: Mapping[str, Message]) -> Ids:
         ids: list[int] = []
         for part in parts:
             if isinstance(part, int):

@@ -100,9 +100,7 @@ class PracticumRollout(RolloutWorkflow):  # type: ignore[misc]
         except WithdrawnError as error:
             logger.warning("%s; it is left out", error)
             return None
-        row = await asyncio.to_thread(
-            episode_row, episode, policies[-1].versions, reading.pictures
-        )
+        row = await asyncio.to_thread(episode_row, episode, policies[-1].versions, reading.pictures)
         return _Member(episode, row)
 
 
