@@ -2,6 +2,7 @@
 # make test         set up, then lint, types and all tests
 # make test-vllm    set up, then the tests against vLLM's engine on the CPU
 # make test-osworld set up, then the tests with OSWorld's own client
+# make test-areal   set up, then the tests in AReaL
 SHELL := /bin/bash
 RUN := .venv/bin/practicum
 QUICK := runs/quickstart
@@ -13,7 +14,10 @@ VLLM_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-vllm),test-vllm)
 # The same for OSWorld's client, of 1.1 GB; its tests are among the others.
 OSWORLD := $(if $(filter true,$(CI))$(wildcard .venv-osworld),.venv-osworld/.osworld)
 
-.PHONY: quickstart test test-vllm test-osworld lint bench docs clean
+# And for AReaL, of 1.8 GB.
+AREAL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-areal),test-areal)
+
+.PHONY: quickstart test test-vllm test-osworld test-areal lint bench docs clean
 
 .venv/.train: $(INPUTS)
 	@tools/setup train && touch $@
@@ -36,7 +40,10 @@ quickstart: .venv/.train
 .venv-osworld/.osworld: constraints-osworld.txt tools/setup
 	@tools/setup osworld && touch $@
 
-test: .venv/.dev lint $(VLLM_TESTS) $(OSWORLD)
+.venv-areal/.areal: pyproject.toml constraints-areal.txt tools/setup
+	@tools/setup areal && touch $@
+
+test: .venv/.dev lint $(VLLM_TESTS) $(AREAL_TESTS) $(OSWORLD)
 	.venv/bin/python -m pytest -n 2
 
 test-vllm: .venv-vllm/.vllm
@@ -44,6 +51,9 @@ test-vllm: .venv-vllm/.vllm
 
 test-osworld: .venv/.dev .venv-osworld/.osworld
 	.venv/bin/python -m pytest tests/desktops/test_osworld_client.py
+
+test-areal: .venv-areal/.areal
+	.venv-areal/bin/python -m pytest tests/adapters/test_areal.py
 
 lint: .venv/.dev
 	.venv/bin/ruff format --check .
@@ -62,4 +72,4 @@ docs: .venv/.dev
 	@echo 'open site/index.html'
 
 clean:
-	rm -rf .venv .venv-vllm .venv-osworld .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-vllm .venv-osworld .venv-areal .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -96,13 +96,19 @@ def refuse_ignored(config: RlConfig, engine: str, used: Sequence[str]) -> None:
     ignored = [
         f"{key}={value!r}"
         for key, value in _flat(config.model_dump(mode="json", exclude_defaults=True))
-        if not any(fnmatchcase(key, p) or fnmatchcase(key, f"{p}.*") for p in used)
+        if not any(_covers(pattern, key, value) for pattern in used)
     ]
     if ignored:
         raise ConfigError(
-            f"{engine} would ignore {', '.join(ignored)}: leave it out of the config, or put it "
-            "back with key=value behind the command"
+            f"{engine} would ignore {', '.join(ignored)}: leave that out, or set it back to the "
+            "default behind the config, as in groups.carry_over=false"
         )
+
+
+def _covers(pattern: str, key: str, value: Any) -> bool:
+    if value is None and pattern.startswith(f"{key}."):
+        return True  # a part that is left out as a whole, as in evaluate=null
+    return fnmatchcase(key, pattern) or fnmatchcase(key, f"{pattern}.*")
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -28,6 +28,8 @@ from practicum.core.retry import Again, Backoff, read_retry_after, retry
 logger = logging.getLogger(__name__)
 
 _CONTEXT_WORDS = ("context length", "context_length", "maximum context", "context window")
+_AREAL_CONTEXT_WORDS = "exceeds max_total_tokens"
+"""AReaL's proxy says so with status 500."""
 _NO_KEY = "none"
 """Local servers take any key, but the SDK insists on one."""
 
@@ -49,13 +51,16 @@ class Endpoint:
 class OpenAIPolicy:
     """A model behind an OpenAI-compatible chat endpoint."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, http_client: Any = None) -> None:
+        """With a `http_client`, its connections are used and stay open."""
         self._endpoint = endpoint
+        self._is_shared = http_client is not None
         self._client = openai.AsyncOpenAI(
             api_key=endpoint.api_key or _NO_KEY,
             base_url=endpoint.base_url,
             timeout=endpoint.request_timeout_s,
             max_retries=0,  # `practicum.core.retry` waits visibly and within our bounds
+            http_client=http_client,
         )
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> Completion:
@@ -90,8 +95,9 @@ class OpenAIPolicy:
         return reply
 
     async def aclose(self) -> None:
-        """Close the connections."""
-        await self._client.close()
+        """Close the connections, unless they are someone else's."""
+        if not self._is_shared:
+            await self._client.close()
 
     async def _ask(self, request: Mapping[str, Any]) -> ChatCompletion:
         # Not `chat.completions.create`: it checks every message against its type hints at every
@@ -175,6 +181,8 @@ def image_url(image: Image) -> str:
 
 
 def _worth_another_try(error: Exception) -> Again | None:
+    if isinstance(error, openai.OpenAIError) and _is_context_overflow(error):
+        return None
     if isinstance(error, json.JSONDecodeError):
         return Again()
     if isinstance(error, openai.APIConnectionError):  # time-outs are among these
@@ -187,6 +195,8 @@ def _worth_another_try(error: Exception) -> Again | None:
 
 
 def _is_context_overflow(error: openai.OpenAIError) -> bool:
+    if isinstance(error, openai.InternalServerError):
+        return _AREAL_CONTEXT_WORDS in error.message
     if not isinstance(error, openai.BadRequestError):
         return False
     text = f"{error.code} {error.message}".lower()
