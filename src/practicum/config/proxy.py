@@ -14,6 +14,8 @@ class ProxyConfig(StrictConfig):
 
     upstream: str
     """`openai:MODEL@BASE_URL`, `hf:PATH` or `vllm:PATH`."""
+    tokenizer: str | None = None
+    """Folder with the tokenizer of an `openai:` model: the server is then asked in token ids."""
     host: str = "127.0.0.1"
     port: int = Field(0, ge=0, le=65535)
     """0 takes a free one."""

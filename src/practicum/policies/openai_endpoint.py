@@ -13,7 +13,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import openai
 from openai.types.chat import ChatCompletion
@@ -26,6 +26,8 @@ from practicum.core.message import Image, Message
 from practicum.core.retry import Again, Backoff, read_retry_after, retry
 
 logger = logging.getLogger(__name__)
+
+Reply = TypeVar("Reply", bound=openai.BaseModel)
 
 _CONTEXT_WORDS = ("context length", "context_length", "maximum context", "context window")
 _AREAL_CONTEXT_WORDS = "exceeds max_total_tokens"
@@ -75,10 +77,27 @@ class OpenAIPolicy:
 
         The reply has a choice at least. None: the conversation does not fit the context.
         """
-        request = {**request, **self._settings()}
+        reply = await self.call("/chat/completions", ChatCompletion, request)
+        if reply is not None and not reply.choices:
+            raise PolicyError(
+                f"{self._endpoint.base_url} answered without choices", kind="bad-reply"
+            )
+        return reply
+
+    async def call(
+        self, path: str, kind: type[Reply], request: Mapping[str, Any] | None = None
+    ) -> Reply | None:
+        """Send a request, or get what is there; what breaks is named.
+
+        None: the conversation does not fit the context.
+        """
+        body = None if request is None else {**request, **self._settings()}
         try:
-            reply = await retry(
-                lambda: self._ask(request), _worth_another_try, self._endpoint.backoff, self._say
+            return await retry(
+                lambda: self._call(path, kind, body),
+                _worth_another_try,
+                self._endpoint.backoff,
+                self._say,
             )
         except openai.OpenAIError as error:
             if _is_context_overflow(error):
@@ -88,26 +107,25 @@ class OpenAIPolicy:
             raise PolicyError(
                 f"{self._endpoint.base_url} answered with broken JSON: {error}", kind="bad-reply"
             ) from error
-        if not reply.choices:
-            raise PolicyError(
-                f"{self._endpoint.base_url} answered without choices", kind="bad-reply"
-            )
-        return reply
 
     async def aclose(self) -> None:
         """Close the connections, unless they are someone else's."""
         if not self._is_shared:
             await self._client.close()
 
-    async def _ask(self, request: Mapping[str, Any]) -> ChatCompletion:
+    async def _call(self, path: str, kind: type[Reply], body: Mapping[str, Any] | None) -> Reply:
         # Not `chat.completions.create`: it checks every message against its type hints at every
         # turn, which costs more than twice as much as all the rest of the call.
-        reply = await self._client.post("/chat/completions", body=request, cast_to=ChatCompletion)
+        reply: object = (
+            await self._client.get(path, cast_to=kind)
+            if body is None
+            else await self._client.post(path, body=body, cast_to=kind)
+        )
         # The SDK hands a body that is no JSON through as it is.
-        if not isinstance(reply, ChatCompletion):
+        if not isinstance(reply, kind):
             raise PolicyError(
-                f"{self._endpoint.base_url} answered with {str(reply)[:60]!r} and not with a "
-                "chat completion: is this the API's base URL (it often ends in /v1)?",
+                f"{self._endpoint.base_url} answered with {str(reply)[:60]!r} and not with what "
+                f"belongs to {path}: is this the API's base URL (it often ends in /v1)?",
                 kind="bad-reply",
             )
         return reply

@@ -37,7 +37,6 @@ from pydantic import Field
 from practicum.core.errors import EpisodeError, PolicyError
 from practicum.core.metrics import Metrics, Sample, render
 from practicum.policies.proxy.conversation import RefusedError
-from practicum.policies.proxy.endpoint import EndpointUpstream
 from practicum.policies.proxy.export import Style, make_samples, require_whole
 from practicum.policies.proxy.forms import anthropic, chat, responses
 from practicum.policies.proxy.forms.reading import Form, Reply, Strict, openai_error, read_body
@@ -269,11 +268,7 @@ class ProxyApp:
 
     async def _set_version(self, request: web.Request) -> web.Response:
         body = read_body(_VersionBody, await request.read())
-        if not isinstance(self.upstream, EndpointUpstream):
-            raise RefusedError(
-                "this policy counts its versions itself", kind="unsupported", status=409
-            )
-        self.upstream.version = body.version
+        self.upstream.set_version(body.version)
         return web.json_response({"version": body.version})
 
     async def _list(self, _: web.Request) -> web.Response:

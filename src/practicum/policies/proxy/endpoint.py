@@ -24,14 +24,14 @@ class EndpointUpstream:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.model = endpoint.model
-        self.version: int | None = 0
+        self._version = 0
         """What a trainer said last: the server does not tell."""
         self._policy = OpenAIPolicy(endpoint)
 
     async def answer(self, ask: Ask, known: Known | None) -> Sequence[Answer]:
         """Pass a request on; the server tokenises, so what is known does not help it."""
         del known
-        version = self.version
+        version = self._version
         try:
             reply = await self._policy.ask(write_request(ask))
         except PolicyError as error:
@@ -42,6 +42,10 @@ class EndpointUpstream:
         if reply is None:
             raise context_is_full()
         return [_read(reply, choice, version, ask) for choice in reply.choices]
+
+    def set_version(self, version: int) -> None:
+        """Answers asked for from now on are those of new weights."""
+        self._version = version
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -115,7 +119,7 @@ def _with_strict(tool: dict[str, Any], is_strict: bool | None) -> dict[str, Any]
     return tool
 
 
-def _read(reply: ChatCompletion, choice: Choice, version: int | None, ask: Ask) -> Answer:
+def _read(reply: ChatCompletion, choice: Choice, version: int, ask: Ask) -> Answer:
     completion = read_choice(reply, choice)
     ids, logprobs = completion.token_ids, completion.logprobs
     if ids is not None and logprobs is not None and len(ids) != len(logprobs):

@@ -7,17 +7,20 @@ import secrets
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from aiohttp import web
 
 from practicum.config.proxy import ProxyConfig
-from practicum.core.errors import unknown_name
+from practicum.core.errors import ConfigError, unknown_name
 from practicum.core.sockets import listen, url_of
 from practicum.core.tokens import read_token
 from practicum.policies.model_spec import MODEL_SPECS, make_hf, make_vllm, read_endpoint
 from practicum.policies.proxy.app import ProxyApp, Terms
 from practicum.policies.proxy.endpoint import EndpointUpstream
 from practicum.policies.proxy.upstream import PolicyUpstream, Upstream
+from practicum.policies.rendering import Renderer
+from practicum.policies.token_endpoint import TokenEndpointPolicy
 
 BACKLOG = 1024
 SHUTDOWN_S = 5.0
@@ -82,8 +85,14 @@ def read_terms(config: ProxyConfig) -> Terms:
 def make_upstream(config: ProxyConfig) -> Upstream:
     """What answers; a spec that means nothing is a `ConfigError`."""
     kind, _, rest = config.upstream.partition(":")
+    if config.tokenizer is not None and kind != "openai":
+        raise ConfigError(f"tokenizer: {kind} has its own; it is for openai:MODEL@BASE_URL")
     if kind == "openai" and rest:
-        return EndpointUpstream(read_endpoint(config.upstream, config.endpoint))
+        endpoint = read_endpoint(config.upstream, config.endpoint)
+        if config.tokenizer is None:
+            return EndpointUpstream(endpoint)
+        asked = TokenEndpointPolicy(endpoint, Renderer.load(Path(config.tokenizer)))
+        return PolicyUpstream(asked, asked.renderer, endpoint.model)
     if kind == "hf" and rest:
         local = make_hf(rest, config.hf, config.concurrency)
         return PolicyUpstream(local, local.renderer, rest)

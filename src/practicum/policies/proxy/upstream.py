@@ -31,6 +31,7 @@ from practicum.policies.proxy.tool_text import (
     write_result,
 )
 from practicum.policies.rendering import Renderer
+from practicum.policies.token_endpoint import TokenEndpointPolicy
 
 WHATEVER_FITS = 2**31
 """The limit of an answer for which none was given: policies cut it at their context."""
@@ -55,6 +56,10 @@ class Upstream(Protocol):
 
     async def answer(self, ask: Ask, known: Known | None) -> Sequence[Answer]:
         """Answer, or raise `RefusedError` (the agent's doing) or `PolicyError` (ours)."""
+        ...
+
+    def set_version(self, version: int) -> None:
+        """Take note of new weights, or raise `RefusedError`."""
         ...
 
     async def aclose(self) -> None:
@@ -89,6 +94,12 @@ class PolicyUpstream:
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from errors
         return [self._read(ask, job.result()) for job in jobs]
+
+    def set_version(self, version: int) -> None:
+        """Refuse: a policy counts its versions itself, unless it only asks a server."""
+        if not isinstance(self._policy, TokenEndpointPolicy):
+            raise RefusedError("this policy counts its versions itself", status=409)
+        self._policy.version = version
 
     async def aclose(self) -> None:
         """Close the policy."""
