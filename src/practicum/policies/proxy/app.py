@@ -30,6 +30,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiohttp import web
 from pydantic import Field
@@ -203,20 +204,21 @@ class ProxyApp:
             ask = form.read(await request.read())
             keys = ask.keys()
             _, known = session.find(keys)
+            call_id = form.prefix + secrets.token_hex(16)
             try:
                 answers = await self.upstream.answer(ask, known)
+                reply = Reply(call_id, self.upstream.model, int(time.time()), ask, answers)
+                text = "".join(form.stream(reply)) if ask.is_streamed else form.write(reply)
             except RefusedError:
                 raise
             except Exception as error:
                 fault = session.fail(_named(error), keys[-1])
                 self.metrics.count("proxy_faults_total", kind=fault.kind)
                 raise RefusedError(fault.message, kind=fault.kind, status=502) from error
-            call_id = form.prefix + secrets.token_hex(16)
-            reply = Reply(call_id, self.upstream.model, int(time.time()), ask, answers)
             session.record(call_id, ask, keys, answers)
             self.metrics.count("proxy_calls_total", len(answers))
             try:
-                return await _send(request, form, reply)
+                return await _send(request, text)
             except (ConnectionError, asyncio.CancelledError):
                 # The agent hung up and will ask again: only what it has seen is its doing.
                 session.withdraw(call_id)
@@ -258,9 +260,7 @@ class ProxyApp:
         finally:
             session.num_users -= 1
         interactions = {sample.id: write_interaction(sample) for sample in samples}
-        response = web.json_response({"interactions": interactions})
-        await response.prepare(request)
-        await response.write_eof()
+        response = await _send(request, {"interactions": interactions})
         # Only now: what did not arrive can be asked for again.
         self.sessions.remove(session)
         self.metrics.count("proxy_exported_total", len(samples))
@@ -295,19 +295,19 @@ FORMS: dict[str, Form] = {
 }
 
 
-async def _send(request: web.Request, form: Form, reply: Reply) -> web.StreamResponse:
-    """Send answers; raises where the agent is gone."""
-    if not reply.ask.is_streamed:
-        response: web.StreamResponse = web.json_response(form.write(reply))
-        await response.prepare(request)
-        await response.write_eof()
-        return response
-    response = web.StreamResponse(
-        headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
+async def _send(request: web.Request, body: str | dict[str, Any]) -> web.StreamResponse:
+    """Send a reply, or the events of a stream; raises where the agent is gone."""
+    response = (
+        web.json_response(body)
+        if isinstance(body, dict)
+        else web.Response(
+            text=body,
+            content_type="text/event-stream",
+            charset="utf-8",
+            headers={"Cache-Control": "no-cache"},
+        )
     )
     await response.prepare(request)
-    for text in form.stream(reply):
-        await response.write(text.encode())
     await response.write_eof()
     return response
 
@@ -315,7 +315,7 @@ async def _send(request: web.Request, form: Form, reply: Reply) -> web.StreamRes
 def _key(request: web.Request) -> str:
     """The key that a request carries, in either of the two ways."""
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-    return key if scheme == "Bearer" else request.headers.get("x-api-key", "")
+    return key if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
 
 
 def _named(error: Exception) -> EpisodeError:

@@ -90,11 +90,16 @@ def require_whole(session: Session) -> None:
     require_ids(session)
 
 
+def has_ids(call: Call) -> bool:
+    """Whether ids and log-probabilities of what was sampled are there."""
+    said = call.answer.completion
+    return None not in (said.prompt_token_ids, said.token_ids, said.logprobs)
+
+
 def require_ids(session: Session) -> None:
     """Refuse a session without the ids and log-probabilities of what was sampled."""
     for call in session.calls.values():
-        said = call.answer.completion
-        if said.prompt_token_ids is None or said.token_ids is None or said.logprobs is None:
+        if not has_ids(call):
             raise RefusedError(
                 f"call {call.id} has no token ids or log-probabilities: the upstream server did "
                 "not send them; endpoint.token_ids=true and endpoint.logprobs=true ask for them",

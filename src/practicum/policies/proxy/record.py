@@ -11,7 +11,7 @@ import numpy as np
 from practicum.core.message import Image
 from practicum.policies.proxy.conversation import Ask, Said
 from practicum.policies.proxy.endpoint import write_message
-from practicum.policies.proxy.export import Sample, make_samples
+from practicum.policies.proxy.export import Sample, has_ids, make_samples
 from practicum.policies.proxy.sessions import Call, Session
 
 Json = dict[str, Any]
@@ -32,8 +32,6 @@ def summarise(session: Session) -> Json:
 def describe(session: Session) -> Json:
     """All of a session: calls, faults, pictures, and the sequences they merge into."""
     calls = session.calls.values()
-    has_ids = all(c.answer.completion.token_ids is not None for c in calls)
-    has_logprobs = all(c.answer.completion.logprobs is not None for c in calls)
     images = {i.hash: i for call in calls for said in call.ask.messages for i in said.images}
     return {
         **summarise(session),
@@ -50,7 +48,7 @@ def describe(session: Session) -> Json:
         "images": write_images(images.values()),
         "samples": (
             [_sample(sample) for sample in make_samples(session)]
-            if has_ids and has_logprobs
+            if all(map(has_ids, calls))
             else None
         ),
     }

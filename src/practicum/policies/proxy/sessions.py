@@ -13,7 +13,7 @@ import math
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from practicum.core.errors import EpisodeError
 from practicum.core.leases import LeaseBook
@@ -85,7 +85,11 @@ class Session:
     ) -> None:
         """Put answers on record; several to one request have numbers behind its id."""
         self.require_open()
-        parent, _ = self.find(keys)
+        parent, known = self.find(keys)
+        if parent is not None and known is not None:
+            # The same by content, and pictures are large: a conversation is kept once.
+            before = (*parent.ask.messages, parent.answer.said)
+            ask = replace(ask, messages=before + ask.messages[known.num_messages :])
         for number, answer in enumerate(answers):
             name = call_id if len(answers) == 1 else f"{call_id}-{number}"
             call = Call(name, ask, answer, parent)

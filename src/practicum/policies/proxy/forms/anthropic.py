@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from practicum.core.errors import PolicyError
 from practicum.policies.proxy.conversation import (
     Answer,
     Ask,
@@ -225,7 +226,7 @@ def _said(message: _Message, where: str) -> Iterator[Said]:
             calls.append(ToolCall(block.id, block.name, arguments))
         else:
             parts += _parts([block], where)
-    if parts or calls:
+    if parts or calls or message.role == "assistant":
         yield Said(message.role, tuple(parts), tuple(calls))
 
 
@@ -255,9 +256,22 @@ def _blocks(answer: Answer) -> list[dict[str, Any]]:
     if said.text:
         blocks.append({"type": "text", "text": said.text})
     return blocks + [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": _arguments(call)}
         for call in said.calls
     ]
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    try:
+        arguments = json.loads(call.arguments)
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise PolicyError(
+            f"the upstream server sent a call of {call.name} whose arguments are no JSON object",
+            kind="bad-reply",
+        )
+    return arguments
 
 
 def _reason(reply: Reply) -> str:
