@@ -270,3 +270,31 @@ async def test_faults_of_the_server_have_names(answer: Any, status: int, code: s
         assert (caught.value.status_code, caught.value.code) == (status, code)
         record = await bench.record()
         assert [fault["kind"] for fault in record["faults"]] == ([code] if status == 502 else [])
+
+
+async def test_a_conversation_with_pictures_is_kept_once() -> None:
+    async with stand_in_proxy(growing) as (bench, _):
+        client = bench.openai()
+        part = {"type": "image_url", "image_url": {"url": URL}}
+        messages: list[Any] = [{"role": "user", "content": [part]}]
+        for _ in range(3):
+            reply_ = await client.chat.completions.create(model="any", messages=messages)
+            messages += [reply_.choices[0].message, {"role": "user", "content": [part]}]
+        session = bench.app.sessions.get(bench.session_id)
+        first, _, last = session.calls.values()
+        assert last.ask.messages[0].images[0] is first.ask.messages[0].images[0]
+        assert len(last.ask.messages) == 5
+
+
+async def test_a_call_that_the_form_cannot_write_is_a_fault() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{"}}
+
+    def answer(body: Mapping[str, Any]) -> dict[str, Any]:
+        return reply(None, tool_calls=[call], finish_reason="tool_calls")
+
+    async with stand_in_proxy(answer) as (bench, _):
+        body = {"max_tokens": 5, "messages": [{"role": "user", "content": "Hello."}]}
+        status, told = await bench.post("v1/messages", body, bench.key)
+        assert (status, told["error"]["code"]) == (502, "policy/bad-reply")
+        record = await bench.record()
+        assert (record["calls"], record["error"]["kind"]) == ([], "policy/bad-reply")

@@ -242,3 +242,17 @@ async def test_one_conversation_may_change_its_form() -> None:
             ],
         )
         trained(bench, await bench.record())
+
+
+async def test_an_empty_answer_keeps_its_place() -> None:
+    async with scripted_proxy("", "two") as bench:
+        client = claude(bench)
+        hello: list[Any] = [{"role": "user", "content": "Hello."}]
+        reply = await client.messages.create(model="any", max_tokens=50, messages=hello)
+        assert reply.content == []
+        hello += [
+            {"role": "assistant", "content": reply.content},
+            {"role": "user", "content": "Go on."},
+        ]
+        await client.messages.create(model="any", max_tokens=50, messages=hello)
+        trained(bench, await bench.record())
