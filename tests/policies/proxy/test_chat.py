@@ -269,6 +269,14 @@ async def test_what_asks_for_nothing_is_taken() -> None:
         ([{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}], "user begins"),
         ([{"role": "tool", "content": "a"}], "tool_call_id"),
         ([{"role": "user", "content": "a", "name": "Bob"}], "name"),
+        (
+            [
+                {"role": "user", "content": "a"},
+                {"role": "assistant", "content": "b", "reasoning_content": "hm"},
+                {"role": "user", "content": "c"},
+            ],
+            "reasoning_content",
+        ),
         ([{"role": "robot", "content": "a"}], "role"),
         ([], "messages"),
     ],

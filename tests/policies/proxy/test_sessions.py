@@ -11,6 +11,9 @@ import openai
 import pytest
 from policies.proxy.proxies import ADMIN, Bench, broken, scripted_proxy
 
+from practicum.core.errors import ConfigError
+from practicum.policies.proxy.app import Terms
+
 HELLO: list[Any] = [{"role": "user", "content": "Hello."}]
 
 
@@ -44,6 +47,12 @@ async def test_everything_but_health_wants_a_key() -> None:
                 async with bench.http.request(method, url, json={}, headers=headers) as reply:
                     assert reply.status == (200 if path == "/health" else 401), path
                     assert path == "/health" or "key" in await reply.text()
+
+
+def test_an_admin_key_that_can_be_guessed_is_refused() -> None:
+    for key in ("", "admin"):
+        with pytest.raises(ConfigError, match="the admin key holds no token"):
+            Terms(key)
 
 
 async def test_a_key_opens_its_own_kind_of_door_only() -> None:

@@ -37,6 +37,7 @@ from pydantic import Field
 
 from practicum.core.errors import EpisodeError, PolicyError
 from practicum.core.metrics import Metrics, Sample, render
+from practicum.core.tokens import check_token
 from practicum.policies.proxy.conversation import RefusedError
 from practicum.policies.proxy.export import Style, make_samples, require_whole
 from practicum.policies.proxy.forms import anthropic, chat, responses
@@ -72,6 +73,9 @@ class Terms:
     capacity: int | None = None
     """Sessions that may start before more are granted; None: any number."""
     max_body_bytes: int = 64 * 2**20
+
+    def __post_init__(self) -> None:
+        check_token(self.admin_key, "the admin key")
 
 
 class _StartBody(Strict):
@@ -187,7 +191,7 @@ class ProxyApp:
 
     async def _models(self, request: web.Request) -> web.Response:
         if not self._is_admin(request) and self.sessions.of_key(_key(request)) is None:
-            raise _unknown_key("no or wrong key")
+            raise _unknown_key("this route wants any key there is")
         model = {
             "id": self.upstream.model,
             "object": "model",

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from practicum.policies.proxy.conversation import Said, Tool, ToolCall
+from practicum.policies.proxy.conversation import Tool, ToolCall
 
 CALL_END = "</tool_call>"
 _CALL = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
@@ -36,10 +36,10 @@ def write_result(text: str) -> str:
     return f"<tool_response>\n{text}\n</tool_response>"
 
 
-def write_calls(said: Said) -> str:
+def write_answer(text: str, calls: Sequence[ToolCall]) -> str:
     """Write an answer that was not sampled here, with its calls."""
-    calls = [f"<tool_call>\n{_call_json(call)}\n</tool_call>" for call in said.calls]
-    return "\n".join(([said.text] if said.text else []) + calls)
+    written = [f"<tool_call>\n{_call_json(call)}\n</tool_call>" for call in calls]
+    return "\n".join([text, *written] if text else written)
 
 
 def read_calls(text: str) -> tuple[str, tuple[ToolCall, ...]]:

@@ -27,7 +27,7 @@ from practicum.policies.proxy.tool_text import (
     CALL_END,
     describe_tools,
     read_calls,
-    write_calls,
+    write_answer,
     write_result,
 )
 from practicum.policies.rendering import Renderer
@@ -79,8 +79,8 @@ class PolicyUpstream:
         """Sample; a known beginning is taken as the ids that it was sampled with."""
         for name in ask.options:
             raise RefusedError(
-                f"{name}: a model in this process cannot do that; leave it out, or put the proxy "
-                "in front of a server that can",
+                f"{name}: cannot be done where the proxy samples token by token; leave it out, or "
+                "put the proxy in front of a chat server that can",
                 param=name,
             )
         prompt = self._prompt(ask, known)
@@ -228,7 +228,9 @@ def to_messages(ask: Ask, start: int = 0) -> list[Message]:
             messages.append(Message("system", "\n\n".join(system)))
     for is_answer, group in groupby(rest, lambda said: said.speaker == "assistant"):
         if is_answer:
-            messages += [Message("assistant", write_calls(said)) for said in group]
+            messages += [
+                Message("assistant", write_answer(_text(said), said.calls)) for said in group
+            ]
         else:
             messages.append(Message("user", _joined(list(group))))
     if not messages or messages[-1].role == "system":
