@@ -5,8 +5,10 @@ The server is a stand-in that keeps what it got: no vision model runs here.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +17,7 @@ import openai
 import pytest
 from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner
 from policies.proxy.proxies import png, stand_in_proxy
+from support import require_program
 
 PNG = base64.b64encode(png(1)).decode()
 OTHER = base64.b64encode(png(2)).decode()
@@ -298,3 +301,37 @@ async def test_a_call_that_the_form_cannot_write_is_a_fault() -> None:
         assert (status, told["error"]["code"]) == (502, "policy/bad-reply")
         record = await bench.record()
         assert (record["calls"], record["error"]["kind"]) == ([], "policy/bad-reply")
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_curl_sends_a_picture_and_gets_a_call(is_streamed: bool) -> None:
+    require_program("curl", "apt-get install curl")
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+    def answer(body: Mapping[str, Any]) -> dict[str, Any]:
+        return reply(None, tool_calls=[call], finish_reason="tool_calls")
+
+    async with stand_in_proxy(answer) as (bench, server):
+        part = {"type": "image_url", "image_url": {"url": URL}}
+        body = {
+            "messages": [{"role": "user", "content": [part]}],
+            "tools": [{"type": "function", "function": {"name": "look"}}],
+            "stream": is_streamed,
+        }
+        process = await asyncio.create_subprocess_exec(
+            "curl", "-sS", f"{bench.url}/v1/chat/completions",
+            "-H", f"Authorization: Bearer {bench.key}", "-d", json.dumps(body),
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        out, _ = await process.communicate()
+        if is_streamed:
+            lines = [line.removeprefix("data: ") for line in out.decode().splitlines() if line]
+            assert lines[-1] == "[DONE]"
+            deltas = [json.loads(line)["choices"][0]["delta"] for line in lines[:-1]]
+            [calls] = [delta["tool_calls"] for delta in deltas if "tool_calls" in delta]
+            assert calls == [{**call, "index": 0}]
+        else:
+            assert json.loads(out)["choices"][0]["message"]["tool_calls"] == [call]
+        assert server.asked[0]["messages"] == body["messages"]
+        [recorded] = (await bench.record())["calls"]
+        assert (recorded["token_ids"], recorded["prompt_token_ids"]) == ([7, 8, 9], [1, 2, 3])

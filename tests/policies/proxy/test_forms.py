@@ -88,6 +88,24 @@ async def test_an_agent_of_the_agents_sdk_uses_its_tool(api: str, is_streamed: b
         trained(bench, record)
 
 
+async def test_a_talk_with_an_agents_sdk_agent_is_what_a_model_sampled() -> None:
+    async with sampling_proxy() as bench:
+        agent = Agent(
+            name="talker",
+            instructions="Talk.",
+            model=OpenAIChatCompletionsModel("any", bench.openai()),
+            model_settings=ModelSettings(max_tokens=20),
+        )
+        items: list[Any] = []
+        for number in range(3):
+            items.append({"role": "user", "content": f"Observation {number}."})
+            done = await Runner.run(agent, items, run_config=RunConfig(tracing_disabled=True))
+            items = done.to_input_list()
+        record = await bench.record()
+        assert len(record["calls"]) == 3
+        trained(bench, record)
+
+
 async def test_responses_extend_what_was_sampled() -> None:
     async with sampling_proxy() as bench:
         client = bench.openai()
