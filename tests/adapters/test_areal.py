@@ -7,10 +7,13 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -24,9 +27,10 @@ import torch
 from adapters import one_episode, tiny_vision
 from adapters.areal_engine import ScriptedEngine
 from adapters.areal_proxy import Stage, serving, write_tokenizer
-from areal.api.cli_args import AgentConfig, InferenceEngineConfig
+from areal.api.cli_args import AgentConfig, InferenceEngineConfig, NormConfig, PPOActorConfig
 from areal.infra.remote_inf_engine import RemoteInfEngine
 from areal.infra.workflow_executor import WorkflowExecutor, check_trajectory_format
+from areal.utils.data import concat_padded_tensors
 from desktops.waa_stand_in import WindowsStandIn
 from support import require_env
 
@@ -34,6 +38,7 @@ from practicum.adapters.areal.doctor import examine, load_settings, read_workflo
 from practicum.adapters.areal.engine import Reading
 from practicum.adapters.areal.export import write_settings
 from practicum.adapters.areal.rollout import OSWorldRollout
+from practicum.adapters.areal.tensors import stand_in_row
 from practicum.config.base import read_config
 from practicum.config.train import RlConfig
 from practicum.core.errors import ConfigError
@@ -434,3 +439,45 @@ def test_doctor_names_what_areal_would_take_and_do_wrong(tmp_path: Path) -> None
     assert "16 episodes at a time on 4 desktops" in wrong["concurrency"].detail
     (tmp_path / "areal.yaml").write_text(text.replace("eps_clip:", "behave_imp_weight_cap:"))
     assert any("AReaL cannot load it" in finding.detail for finding in examine(tmp_path))
+
+
+def _row(reward: float, length: int) -> Row:
+    return {
+        "input_ids": torch.arange(length)[None],
+        "attention_mask": torch.ones((1, length), dtype=torch.bool),
+        "loss_mask": torch.tensor([[0, 0] + [1] * (length - 2)]),
+        "logprobs": torch.full((1, length), -0.5),
+        "prox_logp": torch.full((1, length), -0.5),
+        "versions": torch.zeros((1, length), dtype=torch.int32),
+        "rewards": torch.tensor([reward]),
+    }
+
+
+def test_areals_own_advantages_do_not_see_an_episode_that_stands_aside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Trackers that AReaL's trainers import and this test has no use for.
+    for name in ("swanlab", "trackio", "wandb", "tensorboardX"):
+        if find_spec(name) is None:
+            module = ModuleType(name)
+            module.__spec__ = ModuleSpec(name, None)
+            module.SummaryWriter = object  # type: ignore[attr-defined]
+            monkeypatch.setitem(sys.modules, name, module)
+    from areal.trainer.ppo.actor import PPOActor
+
+    norm = NormConfig(mean_level="group", std_level=None, group_size=3)
+    config = PPOActorConfig(
+        *("test", "test"), backend="fsdp:d1", kl_ctl=0.0, use_decoupled_loss=True, reward_norm=norm
+    )
+    judged = [_row(1.0, 5), _row(0.0, 6)]
+    broken = concat_padded_tensors([*judged, stand_in_row(judged)])
+    whole = concat_padded_tensors([_row(1.0, 4), _row(0.0, 7), _row(0.0, 5)])
+
+    groups = PPOActor(config, None).compute_advantages([broken, whole])
+
+    seen = [
+        [round(float(a[m.bool()].mean()), 4) for a, m in zip(*rows, strict=True) if m.any()]
+        for rows in ((group["advantages"], group["loss_mask"]) for group in groups)
+    ]
+    # Of the judged alone, and the group after it is cut where it begins.
+    assert seen == [[0.5, -0.5], [0.6667, -0.3333, -0.3333]]
