@@ -2,6 +2,7 @@
 # make test         set up, then lint, types and all tests
 # make test-vllm    set up, then the tests against vLLM's engine on the CPU
 # make test-osworld set up, then the tests with OSWorld's own client
+# make test-verl    set up, then the tests in verl, a training on the CPU among them
 # make test-areal   set up, then the tests in AReaL
 SHELL := /bin/bash
 RUN := .venv/bin/practicum
@@ -14,10 +15,13 @@ VLLM_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-vllm),test-vllm)
 # The same for OSWorld's client, of 1.1 GB; its tests are among the others.
 OSWORLD := $(if $(filter true,$(CI))$(wildcard .venv-osworld),.venv-osworld/.osworld)
 
+# And for verl, of 1.4 GB.
+VERL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-verl),test-verl)
+
 # And for AReaL, of 1.8 GB.
 AREAL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-areal),test-areal)
 
-.PHONY: quickstart test test-vllm test-osworld test-areal lint bench docs clean
+.PHONY: quickstart test test-vllm test-osworld test-verl test-areal lint bench docs clean
 
 .venv/.train: $(INPUTS)
 	@tools/setup train && touch $@
@@ -40,14 +44,20 @@ quickstart: .venv/.train
 .venv-osworld/.osworld: constraints-osworld.txt tools/setup
 	@tools/setup osworld && touch $@
 
+.venv-verl/.verl: pyproject.toml constraints-verl.txt tools/setup
+	@tools/setup verl && touch $@
+
 .venv-areal/.areal: pyproject.toml constraints-areal.txt tools/setup
 	@tools/setup areal && touch $@
 
-test: .venv/.dev lint $(VLLM_TESTS) $(AREAL_TESTS) $(OSWORLD)
+test: .venv/.dev lint $(VLLM_TESTS) $(VERL_TESTS) $(AREAL_TESTS) $(OSWORLD)
 	.venv/bin/python -m pytest -n 2
 
 test-vllm: .venv-vllm/.vllm
 	.venv-vllm/bin/python -m pytest tests/policies/test_vllm_policy.py
+
+test-verl: .venv-verl/.verl
+	.venv-verl/bin/python -m pytest tests/adapters/test_verl_*.py
 
 test-osworld: .venv/.dev .venv-osworld/.osworld
 	.venv/bin/python -m pytest tests/desktops/test_osworld_client.py
@@ -72,4 +82,4 @@ docs: .venv/.dev
 	@echo 'open site/index.html'
 
 clean:
-	rm -rf .venv .venv-vllm .venv-osworld .venv-areal .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-vllm .venv-osworld .venv-verl .venv-areal .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -214,7 +214,7 @@ def _worth_another_try(error: Exception) -> Again | None:
 
 def _is_context_overflow(error: openai.OpenAIError) -> bool:
     if isinstance(error, openai.InternalServerError):
-        return _AREAL_CONTEXT_WORDS in error.message
+        return _AREAL_CONTEXT_WORDS in f"{error.message} {error.body}"
     if not isinstance(error, openai.BadRequestError):
         return False
     text = f"{error.code} {error.message}".lower()

@@ -67,7 +67,7 @@ class PictureReader:
     def _count(self, image: Image) -> int:
         picture = _open(image)
         patches = int(
-            self._processor.get_number_of_image_patches(picture.height, picture.width, None)
+            self._processor.get_number_of_image_patches(picture.height, picture.width, {})
         )
         return patches // int(self._processor.merge_size) ** 2
 

@@ -108,21 +108,23 @@ def export(config: RlConfig, out: Path) -> Exported:
     # AReaL drops a last batch that is not full, and would then have none to train on.
     repeats = math.ceil(config.groups.per_update / len(tasks.train))
     num_rows = repeats * len(tasks.train)
-    settings = areal_settings(config, model, _name(out), num_rows)
-    settings["needs"] = needed_variables(config)
+    write_settings(config, model, out, num_rows=num_rows)
     _write_table(out / TRAIN_FILE, list(tasks.train) * repeats)
     if tasks.held_out:
         _write_table(out / HELD_OUT_FILE, tasks.held_out)
-        settings["valid_dataset"]["path"] = "???"
-    settings["train_dataset"]["path"] = "???"
     write_atomically(out / MANIFEST_FILE, to_text(_manifest(model, tasks)))
-    _write_settings(out / SETTINGS_FILE, settings)
-    launch = write_script(out / "launch", _launch(config, bool(tasks.held_out)))
+    return Exported(sorted(out.iterdir()), out / "launch", compare_panels(sets))
+
+
+def write_settings(config: RlConfig, model: str, out: Path, *, num_rows: int) -> None:
+    """Write what AReaL is told and the scripts that tell it."""
+    settings = areal_settings(config, model, _name(out), num_rows)
+    settings["needs"] = needed_variables(config)
+    _write_yaml(out / SETTINGS_FILE, settings)
+    write_script(out / "launch", _launch(config))
     if not shows_pictures(config):
-        _write_settings(out / PROXY_FILE, proxy_settings(config, settings))
-        text = _launch(config, bool(tasks.held_out), is_proxy=True)
-        write_script(out / "launch-proxy", text)
-    return Exported(sorted(out.iterdir()), launch, compare_panels(sets))
+        _write_yaml(out / PROXY_FILE, proxy_settings(config, settings))
+        write_script(out / "launch-proxy", _launch(config, is_proxy=True))
 
 
 def find_areal_model(path: str) -> str:
@@ -146,7 +148,7 @@ def needed_variables(config: RlConfig) -> list[str]:
     return needs
 
 
-def _launch(config: RlConfig, has_held_out: bool, *, is_proxy: bool = False) -> str:
+def _launch(config: RlConfig, *, is_proxy: bool = False) -> str:
     text = "" if is_proxy else ' workflow_kwargs.model="$model" sglang.enable_multimodal=false'
     if config.env == "desktop":
         text += " workflow_kwargs.options.view=tree"
@@ -158,11 +160,11 @@ def _launch(config: RlConfig, has_held_out: bool, *, is_proxy: bool = False) -> 
         text=text,
         settings=PROXY_FILE if is_proxy else SETTINGS_FILE,
         train=TRAIN_FILE,
-        held_out=f'valid_dataset.path="$here/{HELD_OUT_FILE}" ' if has_held_out else "",
+        held_out=f'valid_dataset.path="$here/{HELD_OUT_FILE}" ' if config.evaluate else "",
     )
 
 
-def _write_settings(path: Path, settings: Mapping[str, Any]) -> None:
+def _write_yaml(path: Path, settings: Mapping[str, Any]) -> None:
     write_atomically(path, HEADER + yaml.dump(settings, Dumper=_Plain, sort_keys=False))
 
 

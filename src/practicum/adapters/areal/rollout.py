@@ -19,7 +19,7 @@ from areal.utils import stats_tracker
 from areal.utils.data import concat_padded_tensors
 
 from practicum.adapters.areal.agent import with_defaults
-from practicum.adapters.areal.engine import EnginePolicy, load_reading
+from practicum.adapters.areal.engine import EnginePolicy, Reading, load_reading
 from practicum.adapters.areal.episodes import (
     WithdrawnError,
     kept_environment,
@@ -63,6 +63,10 @@ class PracticumRollout(RolloutWorkflow):  # type: ignore[misc]
         size = self.settings.group_size
         self._min_judged = min(size, self.settings.min_judged or max(2, size // 2))
 
+    def reading(self) -> Reading:
+        """How the model reads; for a model that AReaL cannot load, override it."""
+        return load_reading(self.settings.model)
+
     async def arun_episode(self, engine: Any, data: dict[str, Any]) -> Row | None:
         """Play the task of a row; None if it, or too much of its group, is broken."""
         size = self.settings.group_size
@@ -88,7 +92,7 @@ class PracticumRollout(RolloutWorkflow):  # type: ignore[misc]
     async def _member(
         self, engine: Any, environment: Environment, task: Task, sample: int
     ) -> _Member | None:
-        reading = await asyncio.to_thread(load_reading, self.settings.model)
+        reading = await asyncio.to_thread(self.reading)
         policies: list[EnginePolicy] = []
 
         async def play(attempt: int) -> Episode:

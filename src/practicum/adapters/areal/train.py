@@ -6,6 +6,7 @@ AReaL's own trainer does all the work; this names the workflow to it and reads t
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 from areal.api.cli_args import PPOConfig
 
 from practicum.core.errors import ConfigError
+from practicum.train.checkpoint import MANIFEST_FILE
 
 
 @dataclass
@@ -56,7 +58,7 @@ def main(arguments: list[str]) -> None:
     from areal import PPOTrainer
     from areal.api.cli_args import load_expr_config
 
-    config, _ = load_expr_config(arguments, TrainConfig)
+    config, file = load_expr_config(arguments, TrainConfig)
     check_variables(config.needs)
     held_out = config.valid_dataset
     with PPOTrainer(
@@ -71,6 +73,19 @@ def main(arguments: list[str]) -> None:
             eval_workflow_kwargs=config.eval_workflow_kwargs,
             dynamic_filter_fn=config.accept,
         )
+    note_training(config, Path(file).with_name(MANIFEST_FILE))
+
+
+def note_training(config: Any, manifest: Path) -> list[Path]:
+    """Put beside every saved model what it was trained on, as our own checkpoints have it."""
+    from areal.utils.saver import Saver
+
+    saver = config.saver
+    root = Saver.get_model_save_root(saver.experiment_name, saver.trial_name, saver.fileroot)
+    folders = [found.parent for found in sorted(Path(root).glob("*/config.json"))]
+    for folder in folders:
+        shutil.copy(manifest, folder)
+    return folders
 
 
 if __name__ == "__main__":

@@ -163,6 +163,7 @@ def areal_settings(config: RlConfig, model: str, name: str, num_rows: int) -> Se
             "batch_size": config.groups.per_update,
             "shuffle": True,
             "type": "rl",
+            "path": "???",
             "scheduling_spec": None,
         },
         "saver": {**FILES, "freq_steps": config.checkpoints.every},
@@ -288,6 +289,11 @@ def _add_held_out(settings: Settings, config: RlConfig, model: str) -> None:
         "n_samples": held_out.samples,
         "temperature": held_out.temperature,
     }
-    settings["valid_dataset"] = {"batch_size": 32, "type": "rl", "scheduling_spec": None}
+    settings["valid_dataset"] = {
+        "batch_size": 32,
+        "type": "rl",
+        "path": "???",
+        "scheduling_spec": None,
+    }
     every = held_out.every or config.num_updates
     settings["evaluator"] |= {"freq_steps": every, "eval_before_train": held_out.before}

@@ -83,11 +83,7 @@ def export(config: RlConfig, out: Path) -> Exported:
     verl_settings(config, 1, out.name)
     model = find_model(config.model.path)
     sets = load_task_sets(config)
-    try:
-        train = training_rows(config, sets)
-        held_out = held_out_rows(config, sets) if config.evaluate is not None else []
-    finally:
-        asyncio.run(_close(sets))
+    train, held_out = asyncio.run(_look_at(config, sets))
     longest = longest_prompt(Renderer.load(model), [*train, *held_out])
     settings = verl_settings(config, PROMPT_STEP * math.ceil(longest / PROMPT_STEP), out.name)
     settings["actor_rollout_ref"]["model"]["path"] = str(model.resolve())
@@ -134,6 +130,12 @@ def _manifest(model: Path, sets: Sequence[TaskSet]) -> dict[str, Any]:
     return manifest
 
 
-async def _close(sets: Sequence[TaskSet]) -> None:
-    for one in sets:
-        await one.environment.aclose()
+async def _look_at(config: RlConfig, sets: Sequence[TaskSet]) -> tuple[list[Row], list[Row]]:
+    """The rows of both tables; every task is opened once to see what it shows first."""
+    try:
+        train = await training_rows(config, sets)
+        held_out = await held_out_rows(config, sets) if config.evaluate is not None else []
+        return train, held_out
+    finally:
+        for one in sets:
+            await one.environment.aclose()

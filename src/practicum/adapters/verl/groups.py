@@ -1,8 +1,8 @@
 """Lets the episodes of a group know of each other: how many were judged, how many broke.
 
 verl plays the members of a group in one process and learns from a group once all of them have
-ended, so waiting for the last one costs nothing. It starts all of them before any can end, so
-whoever is there when the last one leaves is all there is.
+ended, so waiting for the last one costs nothing. It starts all of them together, so whoever has
+joined when the event loop has gone round once is all there is.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ gets one without a single trained token, and its baseline counts a reward of 0; 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from dataclasses import dataclass
@@ -88,6 +89,7 @@ class PracticumAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 return self._nothing(row, played)
             return self._output(played, num_broken=0)
         with _groups.join(str(row["uid"])) as member:
+            await asyncio.sleep(0)  # the other members are about to join: let them
             played = await self._play(spec, sampling_params, row)
             member.leave(is_judged=not played.episode.is_broken)
             num_judged, num_broken = await member.outcome()

@@ -82,15 +82,15 @@ class _NoPolicy:
         """Release nothing."""
 
 
-def training_rows(config: RlConfig, sets: Sequence[TaskSet]) -> list[Row]:
+async def training_rows(config: RlConfig, sets: Sequence[TaskSet]) -> list[Row]:
     """One row a task; where shares are weighted, tasks stand there as often as they are due."""
-    rows = asyncio.run(_rows(config, sets, is_held_out=False))
+    rows = await _rows(config, sets, is_held_out=False)
     return [row for name, count in _shares(sets).items() for row in _cycled(rows[name], count)]
 
 
-def held_out_rows(config: RlConfig, sets: Sequence[TaskSet]) -> list[Row]:
+async def held_out_rows(config: RlConfig, sets: Sequence[TaskSet]) -> list[Row]:
     """One row a task that is judged."""
-    rows = asyncio.run(_rows(config, sets, is_held_out=True))
+    rows = await _rows(config, sets, is_held_out=True)
     return [row for part in rows.values() for row in part]
 
 
