@@ -75,7 +75,7 @@ async def test_sessions_are_named_after_tasks_and_keys_can_be_given() -> None:
         assert (await bench.post("rl/start_session", given))[0] == 409
         assert (await bench.post("rl/end_session", {}, given["api_key"]))[0] == 200
         status, body = await bench.post("rl/start_session", given)
-        assert (status, body["session_id"]) == (200, "other-1")
+        assert (status, body["session_id"]) == (200, "other-3")
         for key in ("short", ADMIN):
             assert (await bench.post("rl/start_session", {**given, "api_key": key}))[0] == 400
         status, body = await bench.post("rl/start_session", {"task_id": "a", "group_size": 2})
@@ -268,6 +268,18 @@ async def test_a_session_without_calls_or_reward_is_not_exported_as_zero() -> No
         status, body = await bench.export()
         assert (status, body["error"]["code"]) == (409, "no-reward")
         assert (await bench.record())["samples"][0]["reward"] is None
+
+
+async def test_a_session_whose_export_was_refused_makes_room() -> None:
+    async with scripted_proxy(max_sessions=2) as bench:
+        await bench.end()
+        assert (await bench.export())[0] == 409
+        refused = bench.session_id
+        await bench.start()
+        assert (await bench.get(f"sessions/{refused}"))[0] == 200  # to be looked at
+        await bench.start()
+        assert (await bench.get(f"sessions/{refused}"))[0] == 404
+        assert (await bench.post("rl/start_session", {"task_id": "a"}))[0] == 429
 
 
 async def test_an_export_waits_for_the_end() -> None:

@@ -261,6 +261,9 @@ class ProxyApp:
             await session.ended.wait()
             require_whole(session)
             samples = make_samples(session, body.style, body.discount)
+        except RefusedError:
+            session.is_refused = True
+            raise
         finally:
             session.num_users -= 1
         interactions = {sample.id: write_interaction(sample) for sample in samples}

@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from practicum.core.errors import EpisodeError
 from practicum.core.leases import LeaseBook
@@ -66,6 +67,8 @@ class Session:
     """By id, in the order in which they were answered."""
     faults: list[Fault] = field(default_factory=list)
     is_ended: bool = False
+    is_refused: bool = False
+    """Its export was refused: kept to be looked at, and the first to make room."""
     num_users: int = 0
     expires_s: float = 0.0
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -156,6 +159,8 @@ class Sessions:
         self.capacity = capacity
         """How many more may be started; None: any number."""
         self._max_sessions = max_sessions
+        # Never used twice: whoever holds an old id must not be given another's session.
+        self._numbers = count()
         self._by_id: LeaseBook[str, Session] = LeaseBook(ttl_s)
         self._by_key: dict[bytes, Session] = {}
 
@@ -175,6 +180,9 @@ class Sessions:
         """Start a session under a new key, or under one that is given; gives the key, too."""
         if self.capacity is not None and self.capacity <= 0:
             raise RefusedError("no capacity is left: grant some", kind="no-capacity", status=429)
+        refused = next((session for session in self if session.is_refused), None)
+        if len(self) >= self._max_sessions and refused is not None:
+            self.remove(refused)
         if len(self) >= self._max_sessions:
             raise RefusedError(
                 f"{len(self)} sessions are held already: export some", kind="busy", status=429
@@ -193,10 +201,7 @@ class Sessions:
                 kind="key-in-use",
                 status=409,
             )
-        number = 0
-        while self._by_id.get(f"{task_id}-{number}") is not None:
-            number += 1
-        session = Session(f"{task_id}-{number}", task_id, digest)
+        session = Session(f"{task_id}-{next(self._numbers)}", task_id, digest)
         if self.capacity is not None:
             self.capacity -= 1
         self._by_id.add(session.id, session)
