@@ -3,6 +3,7 @@
 # make test-vllm    set up, then the tests against vLLM's engine on the CPU
 # make test-osworld set up, then the tests with OSWorld's own client
 # make test-verl    set up, then the tests in verl, a training on the CPU among them
+# make test-areal   set up, then the tests in AReaL
 # make test-adapters set up, then the tests with verifiers and OpenEnv
 SHELL := /bin/bash
 RUN := .venv/bin/practicum
@@ -18,10 +19,13 @@ OSWORLD := $(if $(filter true,$(CI))$(wildcard .venv-osworld),.venv-osworld/.osw
 # And for verl, of 1.4 GB.
 VERL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-verl),test-verl)
 
+# And for AReaL, of 1.8 GB.
+AREAL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-areal),test-areal)
+
 # And for verifiers and OpenEnv, which need 130 MB on top of .venv.
 ADAPTER_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-openenv),test-adapters)
 
-.PHONY: quickstart test test-vllm test-osworld test-verl test-adapters lint bench docs clean
+.PHONY: quickstart test test-vllm test-osworld test-verl test-areal test-adapters lint bench docs clean
 
 .venv/.train: $(INPUTS)
 	@tools/setup train && touch $@
@@ -53,7 +57,10 @@ quickstart: .venv/.train
 .venv-verl/.verl: pyproject.toml constraints-verl.txt tools/setup
 	@tools/setup verl && touch $@
 
-test: .venv/.dev lint $(VLLM_TESTS) $(VERL_TESTS) $(ADAPTER_TESTS) $(OSWORLD)
+.venv-areal/.areal: pyproject.toml constraints-areal.txt tools/setup
+	@tools/setup areal && touch $@
+
+test: .venv/.dev lint $(VLLM_TESTS) $(VERL_TESTS) $(AREAL_TESTS) $(ADAPTER_TESTS) $(OSWORLD)
 	.venv/bin/python -m pytest -n 2
 
 test-vllm: .venv-vllm/.vllm
@@ -64,6 +71,9 @@ test-verl: .venv-verl/.verl
 
 test-osworld: .venv/.dev .venv-osworld/.osworld
 	.venv/bin/python -m pytest tests/desktops/test_osworld_client.py
+
+test-areal: .venv-areal/.areal
+	.venv-areal/bin/python -m pytest tests/adapters/test_areal.py tests/adapters/test_areal_client.py
 
 test-adapters: .venv-verifiers/.verifiers .venv-openenv/.openenv
 	.venv-verifiers/bin/python -m pytest tests/adapters/test_verifiers.py
@@ -86,4 +96,4 @@ docs: .venv/.dev
 	@echo 'open site/index.html'
 
 clean:
-	rm -rf .venv .venv-vllm .venv-osworld .venv-verl .venv-verifiers .venv-openenv .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-vllm .venv-osworld .venv-verl .venv-areal .venv-verifiers .venv-openenv .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -206,6 +206,14 @@ async def test_lasting_failures_are_named_after_bounded_tries(
     assert len(calls) == num_calls
 
 
+async def test_areals_proxy_says_that_the_context_is_full_with_a_server_error() -> None:
+    async def handler(_: web.Request) -> web.Response:
+        detail = "len of prompt tokens 5000 exceeds max_total_tokens 4096"
+        return web.json_response({"detail": detail}, status=500)
+
+    assert (await ask(handler)).finish == "context"
+
+
 @pytest.mark.parametrize(
     "body",
     [

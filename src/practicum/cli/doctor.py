@@ -20,6 +20,7 @@ TOPICS = ("base", "envs", "desktop")
 """Looked at without being asked for."""
 
 ENGINES = {
+    "areal": "practicum.adapters.areal.doctor",
     "verl": "practicum.adapters.verl.doctor",
 }
 """Looked at when asked for; modules with a function `examine(folder) -> list[Finding]`."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from practicum.adapters.exporting import Exported
 
 TARGETS = {
+    "areal": "practicum.adapters.areal.export",
     "trl": "practicum.adapters.trl.export",
     "verl": "practicum.adapters.verl.export",
 }

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from practicum.core.agent import Prompt
 from practicum.core.errors import ConfigError
-from practicum.core.message import Message
+from practicum.core.message import Image, Message
 
 Ids = tuple[int, ...]
 
@@ -57,8 +57,19 @@ class ExtendableTemplate:
     """The token that ends an answer, as text."""
 
 
+class PictureIds(Protocol):
+    """What a model reads in place of a picture."""
+
+    def ids(self, image: Image) -> Ids:
+        """The ids of one picture, with those that begin and end it."""
+        ...
+
+
 class Renderer:
-    """The ids of conversations under one tokenizer and its chat template."""
+    """The ids of conversations under one tokenizer and its chat template.
+
+    With `pictures`, those of a message stand before its text.
+    """
 
     stop_ids: frozenset[int]
     """Ids that end an answer."""
@@ -80,8 +91,11 @@ class Renderer:
             raise ConfigError(f"{path} holds no tokenizer that can be read: {error}") from error
         return cls(tokenizer, stop_ids=_generation_stop_ids(path))
 
-    def __init__(self, tokenizer: Any, stop_ids: Iterable[int] = ()) -> None:
+    def __init__(
+        self, tokenizer: Any, stop_ids: Iterable[int] = (), pictures: PictureIds | None = None
+    ) -> None:
         """Read the pieces off the template and check them; `stop_ids` are further ends."""
+        self._pictures = pictures
         self._template = _Template(tokenizer)
         self._encoder = _Encoder(tokenizer)
         self._openings = {
@@ -108,7 +122,7 @@ class Renderer:
         if history:
             last = history[-1].completion
             if last.prompt_token_ids is not None and last.token_ids is not None:
-                asked = self._fill(self._later, {_LATER: _text(prompt.messages[-1], "user")})
+                asked = self._fill(self._later, {_LATER: self._said(prompt.messages[-1], "user")})
                 # A cut answer is closed by us; a complete one brings its own end.
                 is_closed = last.token_ids[-1:] == (self.end_of_turn_id,)
                 return last.prompt_token_ids + last.token_ids + asked[is_closed:]
@@ -127,6 +141,10 @@ class Renderer:
             ids.pop()
         return self._encoder.decode(ids)
 
+    def token_text(self, token_id: int) -> str:
+        """The text of a single token; of a control token, its name."""
+        return self._encoder.decode([token_id])
+
     def conversation_ids(self, messages: Sequence[Message]) -> tuple[Ids, tuple[bool, ...]]:
         """The ids of a conversation, and which of them answers are made of, ends included.
 
@@ -136,16 +154,16 @@ class Renderer:
         first = 1 if has_system else 0
         if len(messages) <= first:
             raise ConfigError("a conversation needs a message of the user; this one has none")
-        opening = {_FIRST: _text(messages[first], "user")}
+        opening = {_FIRST: self._said(messages[first], "user")}
         if has_system:
-            opening[_SYSTEM] = _text(messages[0], "system")
+            opening[_SYSTEM] = self._said(messages[0], "system")
         ids = list(self._fill(self._openings[has_system], opening))
         is_answer = [False] * len(ids)
         for index, message in enumerate(messages[first + 1 :]):
             if index % 2 == 0:
-                added = self.answer_ids(_text(message, "assistant"))
+                added = self.answer_ids(self._said(message, "assistant").text)
             else:
-                added = self._fill(self._later, {_LATER: _text(message, "user")})[1:]
+                added = self._fill(self._later, {_LATER: self._said(message, "user")})[1:]
             ids += added
             is_answer += [index % 2 == 0] * len(added)
         return tuple(ids), tuple(is_answer)
@@ -168,15 +186,34 @@ class Renderer:
                 parts.append(tuple(p for p in re.split(f"({'|'.join(_SLOTS)})", piece) if p))
         return parts
 
-    def _fill(self, parts: Sequence[int | tuple[str, ...]], texts: dict[str, str]) -> Ids:
-        texts = {slot: self._template.trims[slot](text) for slot, text in texts.items()}
+    def _fill(self, parts: Sequence[int | tuple[str, ...]], messages: Mapping[str, Message]) -> Ids:
         ids: list[int] = []
         for part in parts:
             if isinstance(part, int):
                 ids.append(part)
-            else:
-                ids += self._encoder.encode("".join(texts.get(piece, piece) for piece in part))
+                continue
+            run = ""
+            for piece in part:
+                message = messages.get(piece)
+                if message is not None and message.images:
+                    assert self._pictures is not None
+                    ids += self._encoder.encode(run)
+                    for image in message.images:
+                        ids += self._pictures.ids(image)
+                    run = ""
+                run += piece if message is None else self._template.trims[piece](message.text)
+            ids += self._encoder.encode(run)
         return tuple(ids)
+
+    def _said(self, message: Message, role: str) -> Message:
+        if message.role != role:
+            raise ConfigError(
+                f"a message of the {message.role} stands where one of the {role} is due: after an "
+                "optional system message, user and assistant take turns, and the user begins"
+            )
+        if message.images and (self._pictures is None or role != "user"):
+            raise ConfigError("a message holds an image, and this policy reads text only")
+        return message
 
     def _check(self) -> None:
         """Compare with the template's own tokenisation on a conversation of four turns."""
@@ -368,17 +405,6 @@ class _Encoder:
             parts += [text[end : mark.start()], self._controls[mark[0]]]
             end = mark.end()
         return [*parts, text[end:]]
-
-
-def _text(message: Message, role: str) -> str:
-    if message.role != role:
-        raise ConfigError(
-            f"a message of the {message.role} stands where one of the {role} is due: after an "
-            "optional system message, user and assistant take turns, and the user begins"
-        )
-    if message.images:
-        raise ConfigError("a message holds an image, and this policy reads text only")
-    return message.text
 
 
 def _quoted(text: str) -> str:
