@@ -42,6 +42,8 @@ class Endpoint:
     api_key: str | None = field(default=None, repr=False)
     request_timeout_s: float = 120.0
     backoff: Backoff = field(default_factory=Backoff)
+    repeats_unanswered: bool = True
+    """Ask again also where no reply came: a server that keeps what it answers would keep two."""
     wants_logprobs: bool = False
     wants_token_ids: bool = False
     sends_seed: bool = False
@@ -67,7 +69,7 @@ class OpenAIPolicy:
         request = self._request(prompt, sampling)
         try:
             reply = await retry(
-                lambda: self._ask(request), _worth_another_try, self._endpoint.backoff, self._say
+                lambda: self._ask(request), self._judge, self._endpoint.backoff, self._say
             )
         except openai.OpenAIError as error:
             if _is_context_overflow(error):
@@ -151,6 +153,12 @@ class OpenAIPolicy:
                 kind="refused",
             )
         return PolicyError(f"{where} gave a reply that cannot be used: {error}", kind="bad-reply")
+
+    def _judge(self, error: Exception) -> Again | None:
+        has_status = isinstance(error, openai.APIStatusError)
+        if not (has_status or self._endpoint.repeats_unanswered):
+            return None
+        return _worth_another_try(error)
 
     def _say(self, error: Exception, wait_s: float) -> None:
         logger.warning("%s; asking again in %.1f s", self._named_briefly(error), wait_s)
