@@ -27,6 +27,7 @@ OVERRIDES = (
     "+ray_kwargs.ray_init.include_dashboard=false",
     "data.dataloader_num_workers=0",
     "actor_rollout_ref.rollout.agent.num_workers=1",
+    "reward.num_workers=1",
     "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
     "trainer.logger=[console,file]",
 )
@@ -39,7 +40,7 @@ ENVIRONMENT = {
     "VERL_ENGINE_DEVICE": "cuda",
     "VERL_ENGINE_VENDOR": "nvidia",
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_raylet_start_wait_time_s": "300",
+    "RAY_agent_register_timeout_ms": "300000",  # a busy machine starts slowly
     "HYDRA_FULL_ERROR": "1",
 }
 
