@@ -40,7 +40,7 @@ ENVIRONMENT = {
     "VERL_ENGINE_DEVICE": "cuda",
     "VERL_ENGINE_VENDOR": "nvidia",
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_raylet_start_wait_time_s": "300",
+    "RAY_agent_register_timeout_ms": "300000",  # a busy machine starts slowly
     "HYDRA_FULL_ERROR": "1",
 }
 

@@ -90,6 +90,8 @@ def test_a_key_is_made_where_none_is_given() -> None:
         (["--upstream", "expert"], "unknown upstream 'expert'"),
         (["--upstream", "openai:m"], "openai:MODEL@BASE_URL"),
         (["--upstream", "hf:nowhere"], "no model at nowhere"),
+        (["--upstream", "hf:craft-base", "tokenizer=x"], "tokenizer: hf has its own"),
+        (["--upstream", "openai:m@http://h/v1", "endpoint.seed=true"], "seeds that agents send"),
         (["--upstream", "hf:craft-base", "hf.max_contxt=9"], "did you mean 'max_context'"),
         (["--upstream", "hf:craft-base", "--admin-key-env", "ABSENT"], "ABSENT holds no token"),
     ],

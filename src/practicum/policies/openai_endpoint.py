@@ -45,6 +45,8 @@ class Endpoint:
     api_key: str | None = field(default=None, repr=False)
     request_timeout_s: float = 120.0
     backoff: Backoff = field(default_factory=Backoff)
+    repeats_unanswered: bool = True
+    """Ask again also where no reply came: a server that keeps what it answers would keep two."""
     wants_logprobs: bool = False
     wants_token_ids: bool = False
     sends_seed: bool = False
@@ -95,7 +97,7 @@ class OpenAIPolicy:
         try:
             return await retry(
                 lambda: self._call(path, kind, body),
-                _worth_another_try,
+                self._judge,
                 self._endpoint.backoff,
                 self._say,
             )
@@ -169,6 +171,12 @@ class OpenAIPolicy:
                 kind="refused",
             )
         return PolicyError(f"{where} gave a reply that cannot be used: {error}", kind="bad-reply")
+
+    def _judge(self, error: Exception) -> Again | None:
+        has_status = isinstance(error, openai.APIStatusError)
+        if not (has_status or self._endpoint.repeats_unanswered):
+            return None
+        return _worth_another_try(error)
 
     def _say(self, error: Exception, wait_s: float) -> None:
         logger.warning("%s; asking again in %.1f s", self._named_briefly(error), wait_s)

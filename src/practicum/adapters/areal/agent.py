@@ -81,8 +81,8 @@ class PracticumWorkflow:
             return await play_once(self.settings, environment, proxy, task, seed=attempt)
 
         # What was answered cannot be taken back from the session: AReaL would train on it with
-        # the reward of the next attempt. So only what broke before the first answer is repeated.
-        return await play_with_retries(play, self.settings.retries, lambda: proxy.num_answers == 0)
+        # the reward of the next attempt. So only what broke before anything was asked is repeated.
+        return await play_with_retries(play, self.settings.retries, lambda: proxy.num_asked == 0)
 
 
 class WAADesktopWorkflow(PracticumWorkflow):
@@ -131,12 +131,13 @@ class _Proxy:
             base_url,
             given.get("api_key") or os.environ.get("OPENAI_API_KEY"),
             request_timeout_s=settings.limits.answer_timeout_s,
+            repeats_unanswered=False,
         )
         client = given.get("http_client")
         self._policy = OpenAIPolicy(endpoint, client if _fits_sdk(client) else None)
         self._keeps_pictures = _is_eval() if "base_url" in given else False
         self._keeps_pictures |= _areal_version() >= PICTURES_SINCE
-        self.num_answers = 0
+        self.num_asked = 0
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> Completion:
         """Ask for one answer."""
@@ -146,9 +147,8 @@ class _Proxy:
                 "use the workflow of practicum.adapters.areal.rollout, or the option view=tree",
                 kind="pictures",
             )
-        completion = await self._policy.complete(prompt, sampling)
-        self.num_answers += completion.finish != "context"
-        return completion
+        self.num_asked += 1
+        return await self._policy.complete(prompt, sampling)
 
     async def aclose(self) -> None:
         """Close the connections that are ours."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -153,13 +153,15 @@ async def play_once(
 
 
 async def play_with_retries(
-    play: Callable[[int], Any], retries: int, may_retry: Callable[[], bool] = lambda: True
+    play: Callable[[int], Awaitable[Episode]],
+    retries: int,
+    may_retry: Callable[[], bool] = lambda: True,
 ) -> Episode:
     """Call `play` with 0, 1, … until an episode ends unbroken or the retries are used up."""
     attempt = 0
     while True:
         try:
-            episode: Episode = await play(attempt)
+            episode = await play(attempt)
         except WithdrawnError as error:
             attempt += 1
             if attempt > retries or not may_retry():

@@ -87,6 +87,8 @@ def make_upstream(config: ProxyConfig) -> Upstream:
     kind, _, rest = config.upstream.partition(":")
     if config.tokenizer is not None and kind != "openai":
         raise ConfigError(f"tokenizer: {kind} has its own; it is for openai:MODEL@BASE_URL")
+    if config.endpoint.seed:
+        raise ConfigError("endpoint.seed: a proxy passes on the seeds that agents send")
     if kind == "openai" and rest:
         endpoint = read_endpoint(config.upstream, config.endpoint)
         if config.tokenizer is None:

@@ -250,7 +250,6 @@ def _head(reply: Reply) -> dict[str, Any]:
         "created_at": reply.created_s,
         "model": reply.model,
         "error": None,
-        "instructions": None,
         "metadata": ask.labels.get("metadata", {}),
         "parallel_tool_calls": ask.is_parallel,
         "temperature": ask.temperature,
