@@ -2,6 +2,9 @@
 # make test         set up, then lint, types and all tests
 # make test-vllm    set up, then the tests against vLLM's engine on the CPU
 # make test-osworld set up, then the tests with OSWorld's own client
+# make test-verl    set up, then the tests in verl, a training on the CPU among them
+# make test-areal   set up, then the tests in AReaL
+# make test-adapters set up, then the tests with verifiers and OpenEnv
 SHELL := /bin/bash
 RUN := .venv/bin/practicum
 QUICK := runs/quickstart
@@ -13,7 +16,16 @@ VLLM_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-vllm),test-vllm)
 # The same for OSWorld's client, of 1.1 GB; its tests are among the others.
 OSWORLD := $(if $(filter true,$(CI))$(wildcard .venv-osworld),.venv-osworld/.osworld)
 
-.PHONY: quickstart test test-vllm test-osworld lint bench docs clean
+# And for verl, of 1.4 GB.
+VERL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-verl),test-verl)
+
+# And for AReaL, of 1.8 GB.
+AREAL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-areal),test-areal)
+
+# And for verifiers and OpenEnv, which need 130 MB on top of .venv.
+ADAPTER_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-openenv),test-adapters)
+
+.PHONY: quickstart test test-vllm test-osworld test-verl test-areal test-adapters lint bench docs clean
 
 .venv/.train: $(INPUTS)
 	@tools/setup train && touch $@
@@ -36,14 +48,37 @@ quickstart: .venv/.train
 .venv-osworld/.osworld: constraints-osworld.txt tools/setup
 	@tools/setup osworld && touch $@
 
-test: .venv/.dev lint $(VLLM_TESTS) $(OSWORLD)
+.venv-verifiers/.verifiers: constraints-verifiers.txt tools/setup | .venv/.dev
+	@tools/setup verifiers && touch $@
+
+.venv-openenv/.openenv: constraints-openenv.txt tools/setup | .venv/.dev
+	@tools/setup openenv && touch $@
+
+.venv-verl/.verl: pyproject.toml constraints-verl.txt tools/setup
+	@tools/setup verl && touch $@
+
+.venv-areal/.areal: pyproject.toml constraints-areal.txt tools/setup
+	@tools/setup areal && touch $@
+
+test: .venv/.dev lint $(VLLM_TESTS) $(VERL_TESTS) $(AREAL_TESTS) $(ADAPTER_TESTS) $(OSWORLD)
 	.venv/bin/python -m pytest -n 2
 
 test-vllm: .venv-vllm/.vllm
 	.venv-vllm/bin/python -m pytest tests/policies/test_vllm_policy.py
 
+test-verl: .venv-verl/.verl
+	.venv-verl/bin/python -m pytest tests/adapters/test_verl_*.py
+
 test-osworld: .venv/.dev .venv-osworld/.osworld
 	.venv/bin/python -m pytest tests/desktops/test_osworld_client.py
+
+test-areal: .venv-areal/.areal
+	.venv-areal/bin/python -m pytest tests/adapters/test_areal.py tests/adapters/test_areal_settings.py \
+	  tests/adapters/test_areal_client.py
+
+test-adapters: .venv-verifiers/.verifiers .venv-openenv/.openenv
+	.venv-verifiers/bin/python -m pytest tests/adapters/test_verifiers.py
+	.venv-openenv/bin/python -m pytest tests/adapters/test_openenv.py
 
 lint: .venv/.dev
 	.venv/bin/ruff format --check .
@@ -62,4 +97,4 @@ docs: .venv/.dev
 	@echo 'open site/index.html'
 
 clean:
-	rm -rf .venv .venv-vllm .venv-osworld .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-vllm .venv-osworld .venv-verl .venv-areal .venv-verifiers .venv-openenv .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -206,6 +206,34 @@ async def test_lasting_failures_are_named_after_bounded_tries(
     assert len(calls) == num_calls
 
 
+@pytest.mark.parametrize(("fails", "num_calls"), [("drop", 1), ("html", 1), ("status", 3)])
+async def test_a_server_that_keeps_answers_is_asked_again_only_if_it_gave_none(
+    fails: str, num_calls: int
+) -> None:
+    calls: list[int] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        calls.append(1)
+        if fails == "drop":
+            assert request.transport is not None
+            request.transport.abort()
+        is_status = fails == "status"
+        return web.Response(
+            status=500 if is_status else 200, text="{", content_type="application/json"
+        )
+
+    await error_of(handler, repeats_unanswered=False)
+    assert len(calls) == num_calls
+
+
+async def test_areals_proxy_says_that_the_context_is_full_with_a_server_error() -> None:
+    async def handler(_: web.Request) -> web.Response:
+        detail = "len of prompt tokens 5000 exceeds max_total_tokens 4096"
+        return web.json_response({"detail": detail}, status=500)
+
+    assert (await ask(handler)).finish == "context"
+
+
 @pytest.mark.parametrize(
     "body",
     [

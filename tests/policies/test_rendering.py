@@ -225,6 +225,25 @@ def test_messages_must_take_turns() -> None:
         of.conversation_ids([Message("assistant", "a")])
 
 
+class TwoIds:
+    """For each picture the size of its data, between a begin and an end."""
+
+    def ids(self, image: Image) -> tuple[int, ...]:
+        return (1, len(image.data), 2)
+
+
+def test_pictures_stand_before_the_text_of_their_message() -> None:
+    seeing = Renderer(make_tokenizer("chatml"), pictures=TwoIds())
+    said = talk("look", "yes", "and now?")
+    plain, is_answer = seeing.conversation_ids(said)
+    said[-1] = Message("user", "and now?", (Image(b"abc"), Image(b"x")))
+    shown, is_answer_too = seeing.conversation_ids(said)
+    # The head of the message, two pictures, then the same ids as without them.
+    at = next(n for n, (a, b) in enumerate(zip(plain, shown, strict=False)) if a != b)
+    assert shown == (*plain[:at], 1, 3, 2, 1, 1, 2, *plain[at:])
+    assert sum(is_answer) == sum(is_answer_too)
+
+
 def test_images_are_refused() -> None:
     picture = Message("user", "see", (Image(b"x"),))
     with pytest.raises(ConfigError, match="reads text only"):

@@ -143,7 +143,7 @@ def doctor_desktop(json: JsonFlag = False) -> int:
     """Say what desktops need, what is missing, and the line to type."""
     from practicum.cli.doctor import doctor
 
-    return doctor("desktop", json)
+    return doctor("desktop", json=json)
 
 
 def _find(desktop_id: str | None) -> State:

@@ -2,42 +2,49 @@
 
 from __future__ import annotations
 
+import importlib
 import platform
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from practicum.cli.output import JsonFlag, console, print_json
-from practicum.core.errors import unknown_name
+from practicum.core.errors import ConfigError, unknown_name
+from practicum.core.finding import Finding
 
 TOPICS = ("base", "envs", "desktop")
+"""Looked at without being asked for."""
 
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    topic: str
-    name: str
-    is_fine: bool
-    detail: str
-    remedy: str = ""
-    """The line to type when it is not fine."""
+ENGINES = {
+    "areal": "practicum.adapters.areal.doctor",
+    "verl": "practicum.adapters.verl.doctor",
+}
+"""Looked at when asked for; modules with a function `examine(folder) -> list[Finding]`."""
 
 
 def doctor(
     topic: Annotated[
-        str | None, typer.Argument(help="base, envs or desktop; all by default.")
+        str | None,
+        typer.Argument(help=f"{', '.join(TOPICS)} (all three by default), {', '.join(ENGINES)}."),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(help="What `practicum export` wrote for the framework.")
     ] = None,
     json: JsonFlag = False,
 ) -> int:
     """Say what this machine has, what it lacks, and the line to type."""
-    if topic is not None and topic not in TOPICS:
-        raise unknown_name("topic", topic, TOPICS)
-    found = [f for f in [*_base(), *_envs(), *_desktop()] if topic in (None, f.topic)]
+    if topic is not None and topic not in (*TOPICS, *ENGINES):
+        raise unknown_name("topic", topic, (*TOPICS, *ENGINES))
+    if folder is not None and topic not in ENGINES:
+        raise ConfigError(f"a folder goes with one of {', '.join(ENGINES)}: leave it out")
+    if topic in ENGINES:
+        found: list[Finding] = importlib.import_module(ENGINES[topic]).examine(folder)
+    else:
+        found = [f for f in [*_base(), *_envs(), *_desktop()] if topic in (None, f.topic)]
     if json:
         print_json([asdict(finding) for finding in found])
     else:
@@ -48,7 +55,8 @@ def doctor(
             out.print(finding.detail, markup=False)
             if not finding.is_fine:
                 out.print(f"         {finding.remedy}", markup=False)
-    return 0 if all(f.is_fine for f in found if f.topic == "base") else 1
+    needed = ("base", *ENGINES)
+    return 0 if all(f.is_fine for f in found if f.topic in needed) else 1
 
 
 def _base() -> list[Finding]:

@@ -17,7 +17,9 @@ from practicum.cli.desktop import desktop
 from practicum.cli.doctor import doctor
 from practicum.cli.envs import envs
 from practicum.cli.evaluate import evaluate
+from practicum.cli.export import export
 from practicum.cli.gateway import gateway
+from practicum.cli.proxy import proxy
 from practicum.cli.serve import serve
 from practicum.cli.tasks import tasks
 from practicum.cli.train import rl, sft
@@ -40,9 +42,11 @@ app.command("eval")(evaluate)
 app.command("compare")(compare)
 app.command("serve")(serve)
 app.command("gateway")(gateway)
+app.command("proxy")(proxy)
 app.add_typer(data, name="data")
 app.command("sft")(sft)
 app.command("rl")(rl)
+app.command("export")(export)
 app.add_typer(desktop, name="desktop")
 app.command("doctor")(doctor)
 

@@ -25,7 +25,7 @@ from practicum.core.episode import Episode
 from practicum.core.errors import ConfigError
 from practicum.core.reward import RewardFn
 from practicum.data.demonstrations import play_demonstrations, read_demonstrations
-from practicum.data.draw import draw_tasks, of_difficulties, with_variants
+from practicum.data.draw import training_tasks
 from practicum.envs.registry import load_env
 from practicum.evaluate.statistics import Tally, estimate_success
 from practicum.policies.local.engine import EngineOptions
@@ -314,17 +314,13 @@ def _world(config: TrainingConfig, name: str, part: PartConfig, has_tasks: bool)
         _dense(environment, part)
     if not has_tasks:
         return World(name, part, environment, [])
-    panels = [part.panel] if isinstance(part.panel, str) else part.panel
-    tasks = [task for panel in panels for task in environment.panel(panel)]
-    if part.difficulties is not None:
-        tasks = of_difficulties(tasks, part.difficulties)
-    drawn = draw_tasks(tasks, part.max_tasks, config.seed)
-    if part.curriculum is not None and len({task.difficulty for task in drawn}) < 2:
+    tasks = training_tasks(environment, part, config.seed)
+    if part.curriculum is not None and len({task.difficulty for task in tasks}) < 2:
         raise ConfigError(
-            f"curriculum: all {len(drawn)} tasks are of one difficulty, {drawn[0].difficulty!r}: "
+            f"curriculum: all {len(tasks)} tasks are of one difficulty, {tasks[0].difficulty!r}: "
             "give more, or leave curriculum out"
         )
-    return World(name, part, environment, with_variants(environment, drawn, part.variants))
+    return World(name, part, environment, tasks)
 
 
 def _reopen(path: Path, kind: str, settings: Json) -> Run:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from practicum.config.mixture import PartConfig
 from practicum.core.canonical import stable_seed
 from practicum.core.env import Environment, Varied
 from practicum.core.errors import ConfigError, unknown_name
 from practicum.core.task import Task
+
+
+def training_tasks(environment: Environment, part: PartConfig, seed: int) -> list[Task]:
+    """The tasks that a run trains on in one of its environments."""
+    panels = [part.panel] if isinstance(part.panel, str) else part.panel
+    tasks = [task for panel in panels for task in environment.panel(panel)]
+    if part.difficulties is not None:
+        tasks = of_difficulties(tasks, part.difficulties)
+    return with_variants(environment, draw_tasks(tasks, part.max_tasks, seed), part.variants)
 
 
 def of_difficulties(tasks: Sequence[Task], names: Sequence[str]) -> list[Task]:

@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from practicum.core.agent import Prompt
 from practicum.core.errors import ConfigError
-from practicum.core.message import Message
+from practicum.core.message import Image, Message
 
 Ids = tuple[int, ...]
 
@@ -41,10 +42,34 @@ _TRIMS: tuple[Callable[[str], str], ...] = (
     lambda text: text.strip("\n"),
 )
 """What templates are known to do to a message's text."""
+_JINJA_TRIMS = ("", ".strip()", ".strip('\\n')")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendableTemplate:
+    """A chat template under which a conversation only ever grows at its end."""
+
+    template: str
+    """Jinja over `messages`; a message of a `tool` stands where one of the user would."""
+    answer_opener: str
+    """What stands between a message and the answer to it."""
+    answer_end: str
+    """The token that ends an answer, as text."""
+
+
+class PictureIds(Protocol):
+    """What a model reads in place of a picture."""
+
+    def ids(self, image: Image) -> Ids:
+        """The ids of one picture, with those that begin and end it."""
+        ...
 
 
 class Renderer:
-    """The ids of conversations under one tokenizer and its chat template."""
+    """The ids of conversations under one tokenizer and its chat template.
+
+    With `pictures`, those of a message stand before its text.
+    """
 
     stop_ids: frozenset[int]
     """Ids that end an answer."""
@@ -66,8 +91,11 @@ class Renderer:
             raise ConfigError(f"{path} holds no tokenizer that can be read: {error}") from error
         return cls(tokenizer, stop_ids=_generation_stop_ids(path))
 
-    def __init__(self, tokenizer: Any, stop_ids: Iterable[int] = ()) -> None:
+    def __init__(
+        self, tokenizer: Any, stop_ids: Iterable[int] = (), pictures: PictureIds | None = None
+    ) -> None:
         """Read the pieces off the template and check them; `stop_ids` are further ends."""
+        self._pictures = pictures
         self._template = _Template(tokenizer)
         self._encoder = _Encoder(tokenizer)
         self._openings = {
@@ -94,7 +122,7 @@ class Renderer:
         if history:
             last = history[-1].completion
             if last.prompt_token_ids is not None and last.token_ids is not None:
-                asked = self._fill(self._later, {_LATER: _text(prompt.messages[-1], "user")})
+                asked = self._fill(self._later, {_LATER: self._said(prompt.messages[-1], "user")})
                 # A cut answer is closed by us; a complete one brings its own end.
                 is_closed = last.token_ids[-1:] == (self.end_of_turn_id,)
                 return last.prompt_token_ids + last.token_ids + asked[is_closed:]
@@ -113,6 +141,10 @@ class Renderer:
             ids.pop()
         return self._encoder.decode(ids)
 
+    def token_text(self, token_id: int) -> str:
+        """The text of a single token; of a control token, its name."""
+        return self._encoder.decode([token_id])
+
     def conversation_ids(self, messages: Sequence[Message]) -> tuple[Ids, tuple[bool, ...]]:
         """The ids of a conversation, and which of them answers are made of, ends included.
 
@@ -122,19 +154,23 @@ class Renderer:
         first = 1 if has_system else 0
         if len(messages) <= first:
             raise ConfigError("a conversation needs a message of the user; this one has none")
-        opening = {_FIRST: _text(messages[first], "user")}
+        opening = {_FIRST: self._said(messages[first], "user")}
         if has_system:
-            opening[_SYSTEM] = _text(messages[0], "system")
+            opening[_SYSTEM] = self._said(messages[0], "system")
         ids = list(self._fill(self._openings[has_system], opening))
         is_answer = [False] * len(ids)
         for index, message in enumerate(messages[first + 1 :]):
             if index % 2 == 0:
-                added = self.answer_ids(_text(message, "assistant"))
+                added = self.answer_ids(self._said(message, "assistant").text)
             else:
-                added = self._fill(self._later, {_LATER: _text(message, "user")})[1:]
+                added = self._fill(self._later, {_LATER: self._said(message, "user")})[1:]
             ids += added
             is_answer += [index % 2 == 0] * len(added)
         return tuple(ids), tuple(is_answer)
+
+    def as_jinja(self) -> ExtendableTemplate:
+        """What this renderer writes, for frameworks that render with a template of their own."""
+        return self._template.as_jinja(self._encoder.decode([self.end_of_turn_id]))
 
     def _compile(self, text: str) -> list[int | tuple[str, ...]]:
         """Split a piece of the template into control ids and runs of text with slots.
@@ -150,15 +186,34 @@ class Renderer:
                 parts.append(tuple(p for p in re.split(f"({'|'.join(_SLOTS)})", piece) if p))
         return parts
 
-    def _fill(self, parts: Sequence[int | tuple[str, ...]], texts: dict[str, str]) -> Ids:
-        texts = {slot: self._template.trims[slot](text) for slot, text in texts.items()}
+    def _fill(self, parts: Sequence[int | tuple[str, ...]], messages: Mapping[str, Message]) -> Ids:
         ids: list[int] = []
         for part in parts:
             if isinstance(part, int):
                 ids.append(part)
-            else:
-                ids += self._encoder.encode("".join(texts.get(piece, piece) for piece in part))
+                continue
+            run = ""
+            for piece in part:
+                message = messages.get(piece)
+                if message is not None and message.images:
+                    assert self._pictures is not None
+                    ids += self._encoder.encode(run)
+                    for image in message.images:
+                        ids += self._pictures.ids(image)
+                    run = ""
+                run += piece if message is None else self._template.trims[piece](message.text)
+            ids += self._encoder.encode(run)
         return tuple(ids)
+
+    def _said(self, message: Message, role: str) -> Message:
+        if message.role != role:
+            raise ConfigError(
+                f"a message of the {message.role} stands where one of the {role} is due: after an "
+                "optional system message, user and assistant take turns, and the user begins"
+            )
+        if message.images and (self._pictures is None or role != "user"):
+            raise ConfigError("a message holds an image, and this policy reads text only")
+        return message
 
     def _check(self) -> None:
         """Compare with the template's own tokenisation on a conversation of four turns."""
@@ -268,6 +323,43 @@ class _Template:
             if text != self.text(messages):
                 raise _unusable("it writes earlier messages differently as a conversation grows")
 
+    def as_jinja(self, answer_end: str) -> ExtendableTemplate:
+        opener = self.later.partition(_LATER)[2]
+        if any(not text.endswith(opener) for text in self.openings.values()):
+            raise _unusable("the first answer is asked for in other words than later ones")
+        first, first_alone, later = (
+            self._jinja(text) for text in (self.openings[True], self.openings[False], self.later)
+        )
+        return ExtendableTemplate(
+            "{%- for message in messages -%}"
+            "{%- if message.role == 'system' -%}"
+            "{%- elif message.role == 'assistant' -%}"
+            f"{{{{- {self._jinja_slot(_ANSWER, 'message.content')} -}}}}"
+            # Frameworks try whether calls are written at all; the answer is what we have.
+            "{%- for call in message.tool_calls or [] -%}{{- call.function | tojson -}}"
+            "{%- endfor -%}"
+            f"{{%- if loop.last -%}}{{{{- {_quoted(answer_end)} -}}}}{{%- endif -%}}"
+            f"{{%- elif loop.first -%}}{first_alone}"
+            "{%- elif loop.index0 == 1 and messages[0].role == 'system' -%}"
+            f"{first}{{%- else -%}}{later}{{%- endif -%}}{{%- endfor -%}}",
+            opener,
+            answer_end,
+        )
+
+    def _jinja(self, text: str) -> str:
+        """A piece as an expression, with the messages in its slots."""
+        sources = {_SYSTEM: "messages[0].content", _FIRST: "message.content"}
+        sources[_LATER] = "message.content"
+        parts = [part for part in re.split(f"({'|'.join(_SLOTS)})", text) if part]
+        written = [
+            self._jinja_slot(part, sources[part]) if part in sources else _quoted(part)
+            for part in parts
+        ]
+        return f"{{{{- {' ~ '.join(written)} -}}}}"
+
+    def _jinja_slot(self, slot: str, source: str) -> str:
+        return f"{source}{_JINJA_TRIMS[_TRIMS.index(self.trims[slot])]}"
+
     def _opener(self) -> str:
         """What the prompt for an answer says beyond what stands before an earlier answer."""
         head, _, _ = self.text(_slot_messages(True)).partition(_ANSWER)
@@ -315,15 +407,9 @@ class _Encoder:
         return [*parts, text[end:]]
 
 
-def _text(message: Message, role: str) -> str:
-    if message.role != role:
-        raise ConfigError(
-            f"a message of the {message.role} stands where one of the {role} is due: after an "
-            "optional system message, user and assistant take turns, and the user begins"
-        )
-    if message.images:
-        raise ConfigError("a message holds an image, and this policy reads text only")
-    return message.text
+def _quoted(text: str) -> str:
+    """A string as a template writes it."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _slot_messages(has_system: bool) -> list[Message]:

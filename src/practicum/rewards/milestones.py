@@ -31,3 +31,21 @@ def judge_milestones(outcome: RewardFn, weight: float) -> RewardFn:
         return replace(verdict, parts=parts, dense=tuple(dense))
 
     return judge
+
+
+def pay_milestones(outcome: RewardFn, weight: float) -> RewardFn:
+    """Judge as `outcome` does and pay milestones in the same number, for who takes only one.
+
+    What is missing to a full score is paid for with up to `weight` of it: success is worth 1
+    whatever was reached on the way, and no milestone makes up for it.
+    """
+
+    async def judge(task: Task, episode: Episode) -> Reward:
+        verdict = await outcome(task, episode)
+        told = [turn.progress for turn in episode.turns if turn.progress is not None]
+        reached = told[-1] if told else 0.0
+        value = verdict.value + max(0.0, 1.0 - verdict.value) * weight * reached
+        parts = {**verdict.parts, "final": verdict.value, "milestones": reached}
+        return replace(verdict, value=value, parts=parts)
+
+    return judge

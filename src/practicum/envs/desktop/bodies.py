@@ -16,7 +16,7 @@ from practicum.desktops.computer import Computer, Machine, Screen
 if TYPE_CHECKING:
     from practicum.desktops.gateway.client import GatewayClient, GatewayLease
 
-BODIES = ("xvfb", "namespace", "http://GATEWAY", "https://GATEWAY")
+BODIES = ("xvfb", "namespace", "http://GATEWAY", "https://GATEWAY", "waa+http://SERVER,…")
 TOKEN_VARIABLE = "PRACTICUM_GATEWAY_TOKEN"
 """Where the token for a gateway is read from."""
 NO_PORT = 9
@@ -131,6 +131,12 @@ def open_desktops(body: str, screen: Screen, ca_file: Path | None) -> Desktops:
     try:
         if body.startswith(("http://", "https://")):
             return _gateway(body, screen, ca_file)
+        if body.startswith("waa+"):
+            from practicum.envs.desktop.servers import PREFIX, WaaServers
+
+            if ca_file is not None:
+                raise ConfigError("ca_file is for a gateway's certificate, and body is no gateway")
+            return WaaServers(body.removeprefix(PREFIX).split(","), screen)
         if body not in BODIES[:2]:
             raise unknown_name("body", body, BODIES)
         if ca_file is not None:

@@ -194,8 +194,9 @@ def create(
     """Make the environment; called by the registry.
 
     `tasks_path`: a task file or a folder of them instead of the pack. `body`: `xvfb`,
-    `namespace` or the URL of a gateway, whose token is in PRACTICUM_GATEWAY_TOKEN and whose
-    certificate is checked against `ca_file`. `actions`: `commands` or `pyautogui`. `judge`:
+    `namespace`, the URL of a gateway, whose token is in PRACTICUM_GATEWAY_TOKEN and whose
+    certificate is checked against `ca_file`, or Windows Agent Arena's servers as
+    `waa+http://HOST:5000,http://…`. `actions`: `commands` or `pyautogui`. `judge`:
     `MODEL@BASE_URL`, for screenshot checks. `osworld_python`: an interpreter that has
     `desktop-env`, for OSWorld's tasks.
     """
