@@ -63,7 +63,8 @@ test-osworld: .venv/.dev .venv-osworld/.osworld
 	.venv/bin/python -m pytest tests/desktops/test_osworld_client.py
 
 test-areal: .venv-areal/.areal
-	.venv-areal/bin/python -m pytest tests/adapters/test_areal.py tests/adapters/test_areal_settings.py
+	.venv-areal/bin/python -m pytest tests/adapters/test_areal.py \
+	  tests/adapters/test_areal_settings.py tests/adapters/test_areal_client.py
 
 lint: .venv/.dev
 	.venv/bin/ruff format --check .

@@ -21,6 +21,7 @@ from practicum.core.errors import ConfigError, PolicyError
 from practicum.core.message import Message, Observation
 from practicum.core.task import Task
 from practicum.envs import registry
+from practicum.policies.proxy.upstream import PolicyUpstream
 from practicum.policies.vllm_engine import start_engine
 from practicum.policies.vllm_policy import VllmPolicy
 from practicum.rewards.outcome import judge_outcome
@@ -32,6 +33,7 @@ if find_spec("vllm") is None:
     )
 
 import torch
+from policies.proxy.proxies import Witness, proxy
 from tiny_models import tiny_model
 from transformers import AutoModelForCausalLM
 
@@ -357,6 +359,28 @@ async def test_whole_episodes_grow_by_appending(policy: VllmPolicy) -> None:
             assert later.prompt_token_ids is not None
             known = earlier.prompt_token_ids + earlier.token_ids
             assert later.prompt_token_ids[: len(known)] == known
+
+
+class KeptOpen(PolicyUpstream):
+    """The engine outlives the proxy in front of it."""
+
+    async def aclose(self) -> None: ...
+
+
+async def test_the_proxy_records_what_the_engine_sampled(policy: VllmPolicy) -> None:
+    witness = Witness(policy)
+    async with proxy(KeptOpen(witness, policy.renderer, "tiny"), witness) as bench:
+        client = bench.openai()
+        messages: list[Any] = [{"role": "user", "content": FACTS}]
+        for _ in range(3):
+            reply = await client.chat.completions.create(
+                model="any", messages=messages, max_tokens=8
+            )
+            messages += [reply.choices[0].message, {"role": "user", "content": "Go on."}]
+        [sample] = (await bench.record())["samples"]
+        pairs = zip(sample["token_ids"], sample["is_trained"], strict=True)
+        sampled = [i for c in witness.completions for i in c.token_ids or ()]
+        assert [i for i, is_trained in pairs if is_trained] == sampled
 
 
 async def test_a_closed_engine_says_so(folders: tuple[Path, Path]) -> None:

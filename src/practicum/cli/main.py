@@ -19,6 +19,7 @@ from practicum.cli.envs import envs
 from practicum.cli.evaluate import evaluate
 from practicum.cli.export import export
 from practicum.cli.gateway import gateway
+from practicum.cli.proxy import proxy
 from practicum.cli.serve import serve
 from practicum.cli.tasks import tasks
 from practicum.cli.train import rl, sft
@@ -41,6 +42,7 @@ app.command("eval")(evaluate)
 app.command("compare")(compare)
 app.command("serve")(serve)
 app.command("gateway")(gateway)
+app.command("proxy")(proxy)
 app.add_typer(data, name="data")
 app.command("sft")(sft)
 app.command("rl")(rl)

@@ -13,18 +13,21 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import openai
 from openai.types.chat import ChatCompletion
+from openai.types.chat.chat_completion import Choice
 
 from practicum.core.agent import Prompt, Sampling
 from practicum.core.episode import Completion, Finish
 from practicum.core.errors import PolicyError
-from practicum.core.message import Message
+from practicum.core.message import Image, Message
 from practicum.core.retry import Again, Backoff, read_retry_after, retry
 
 logger = logging.getLogger(__name__)
+
+Reply = TypeVar("Reply", bound=openai.BaseModel)
 
 _CONTEXT_WORDS = ("context length", "context_length", "maximum context", "context window")
 _AREAL_CONTEXT_WORDS = "exceeds max_total_tokens"
@@ -66,35 +69,62 @@ class OpenAIPolicy:
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> Completion:
         """Ask for one answer; transient failures are retried."""
-        request = self._request(prompt, sampling)
+        reply = await self.ask(self._request(prompt, sampling))
+        if reply is None:
+            return Completion("", finish="context")
+        return read_choice(reply, reply.choices[0])
+
+    async def ask(self, request: Mapping[str, Any]) -> ChatCompletion | None:
+        """Send a chat request that has all but the endpoint's own settings.
+
+        The reply has a choice at least. None: the conversation does not fit the context.
+        """
+        reply = await self.call("/chat/completions", ChatCompletion, request)
+        if reply is not None and not reply.choices:
+            raise PolicyError(
+                f"{self._endpoint.base_url} answered without choices", kind="bad-reply"
+            )
+        return reply
+
+    async def call(
+        self, path: str, kind: type[Reply], request: Mapping[str, Any] | None = None
+    ) -> Reply | None:
+        """Send a request, or get what is there; what breaks is named.
+
+        None: the conversation does not fit the context.
+        """
+        body = None if request is None else {**request, **self._settings()}
         try:
-            reply = await retry(
-                lambda: self._ask(request), self._judge, self._endpoint.backoff, self._say
+            return await retry(
+                lambda: self._call(path, kind, body), self._judge, self._endpoint.backoff, self._say
             )
         except openai.OpenAIError as error:
             if _is_context_overflow(error):
-                return Completion("", finish="context")
+                return None
             raise self._named(error) from error
         except json.JSONDecodeError as error:
             raise PolicyError(
                 f"{self._endpoint.base_url} answered with broken JSON: {error}", kind="bad-reply"
             ) from error
-        return self._read(reply)
 
     async def aclose(self) -> None:
         """Close the connections, unless they are someone else's."""
         if not self._is_shared:
             await self._client.close()
 
-    async def _ask(self, request: Mapping[str, Any]) -> ChatCompletion:
+    async def _call(self, path: str, kind: type[Reply], body: Mapping[str, Any] | None) -> Reply:
         # Not `chat.completions.create`: it checks every message against its type hints at every
         # turn, which costs more than twice as much as all the rest of the call.
-        reply = await self._client.post("/chat/completions", body=request, cast_to=ChatCompletion)
+        reply: object = (
+            await self._client.get(path, cast_to=kind)
+            if body is None
+            else await self._client.post(path, body=body, cast_to=kind)
+        )
         # The SDK hands a body that is no JSON through as it is.
-        if not isinstance(reply, ChatCompletion):
+        if not isinstance(reply, kind):
             raise PolicyError(
-                f"{self._endpoint.base_url} answered with {str(reply)[:60]!r} and not with a "
-                "chat completion: is this the API's base URL (it often ends in /v1)?",
+                f"{self._endpoint.base_url} answered with {str(reply)[:60]!r} and not with what "
+                f"belongs to {path}: is this the API's base URL (it often ends in /v1)?",
                 kind="bad-reply",
             )
         return reply
@@ -102,7 +132,6 @@ class OpenAIPolicy:
     def _request(self, prompt: Prompt, sampling: Sampling) -> dict[str, Any]:
         endpoint = self._endpoint
         request: dict[str, Any] = {
-            "model": endpoint.model,
             "messages": [_message(message) for message in prompt.messages],
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
@@ -110,29 +139,15 @@ class OpenAIPolicy:
         }
         if endpoint.sends_seed:
             request["seed"] = prompt.situation.seed % 2**31
-        if endpoint.wants_logprobs:
-            request["logprobs"] = True
-        if endpoint.wants_token_ids:
-            request["return_token_ids"] = True
         return request
 
-    def _read(self, reply: ChatCompletion) -> Completion:
-        if not reply.choices:
-            raise PolicyError(
-                f"{self._endpoint.base_url} answered without choices", kind="bad-reply"
-            )
-        choice = reply.choices[0]
-        # Servers add fields of their own; the SDK keeps them as extras.
-        extras = choice.model_extra or {}
-        logprobs = choice.logprobs.content if choice.logprobs else None
-        finish: Finish = "length" if choice.finish_reason == "length" else "stop"
-        return Completion(
-            text=choice.message.content or "",
-            finish=finish,
-            prompt_token_ids=_ids((reply.model_extra or {}).get("prompt_token_ids")),
-            token_ids=_ids(extras.get("token_ids")),
-            logprobs=tuple(token.logprob for token in logprobs) if logprobs else None,
-        )
+    def _settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = {"model": self._endpoint.model}
+        if self._endpoint.wants_logprobs:
+            settings["logprobs"] = True
+        if self._endpoint.wants_token_ids:
+            settings["return_token_ids"] = True
+        return settings
 
     def _named(self, error: openai.OpenAIError) -> PolicyError:
         where = self._endpoint.base_url
@@ -166,6 +181,26 @@ class OpenAIPolicy:
     def _named_briefly(self, error: Exception) -> str:
         named = self._named(error) if isinstance(error, openai.OpenAIError) else error
         return str(named)[:200]
+
+
+def read_choice(reply: ChatCompletion, choice: Choice) -> Completion:
+    """One of the answers in a reply, with the token ids that the server sent along."""
+    # Servers add fields of their own; the SDK keeps them as extras.
+    extras = choice.model_extra or {}
+    logprobs = choice.logprobs.content if choice.logprobs else None
+    finish: Finish = "length" if choice.finish_reason == "length" else "stop"
+    return Completion(
+        text=choice.message.content or "",
+        finish=finish,
+        prompt_token_ids=_ids((reply.model_extra or {}).get("prompt_token_ids")),
+        token_ids=_ids(extras.get("token_ids")),
+        logprobs=tuple(token.logprob for token in logprobs) if logprobs else None,
+    )
+
+
+def image_url(image: Image) -> str:
+    """A picture as a URL that holds it."""
+    return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
 
 
 def _worth_another_try(error: Exception) -> Again | None:
@@ -203,9 +238,7 @@ def _message(message: Message) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [
         {
             "type": "image_url",
-            "image_url": {
-                "url": f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
-            },
+            "image_url": {"url": image_url(image)},
         }
         for image in message.images
     ]

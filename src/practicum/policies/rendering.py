@@ -127,6 +127,10 @@ class Renderer:
             ids.pop()
         return self._encoder.decode(ids)
 
+    def token_text(self, token_id: int) -> str:
+        """The text of a single token; of a control token, its name."""
+        return self._encoder.decode([token_id])
+
     def conversation_ids(self, messages: Sequence[Message]) -> tuple[Ids, tuple[bool, ...]]:
         """The ids of a conversation, and which of them answers are made of, ends included.
 
