@@ -73,8 +73,8 @@ test-osworld: .venv/.dev .venv-osworld/.osworld
 	.venv/bin/python -m pytest tests/desktops/test_osworld_client.py
 
 test-areal: .venv-areal/.areal
-	.venv-areal/bin/python -m pytest tests/adapters/test_areal.py tests/adapters/test_areal_settings.py \
-	  tests/adapters/test_areal_client.py
+	.venv-areal/bin/python -m pytest tests/adapters/test_areal.py \
+	  tests/adapters/test_areal_settings.py tests/adapters/test_areal_client.py
 
 test-adapters: .venv-verifiers/.verifiers .venv-openenv/.openenv
 	.venv-verifiers/bin/python -m pytest tests/adapters/test_verifiers.py
