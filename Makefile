@@ -4,6 +4,7 @@
 # make test-osworld set up, then the tests with OSWorld's own client
 # make test-verl    set up, then the tests in verl, a training on the CPU among them
 # make test-areal   set up, then the tests in AReaL
+# make test-adapters set up, then the tests with verifiers and OpenEnv
 SHELL := /bin/bash
 RUN := .venv/bin/practicum
 QUICK := runs/quickstart
@@ -21,7 +22,10 @@ VERL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-verl),test-verl)
 # And for AReaL, of 1.8 GB.
 AREAL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-areal),test-areal)
 
-.PHONY: quickstart test test-vllm test-osworld test-verl test-areal lint bench docs clean
+# And for verifiers and OpenEnv, which need 130 MB on top of .venv.
+ADAPTER_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-openenv),test-adapters)
+
+.PHONY: quickstart test test-vllm test-osworld test-verl test-areal test-adapters lint bench docs clean
 
 .venv/.train: $(INPUTS)
 	@tools/setup train && touch $@
@@ -44,13 +48,19 @@ quickstart: .venv/.train
 .venv-osworld/.osworld: constraints-osworld.txt tools/setup
 	@tools/setup osworld && touch $@
 
+.venv-verifiers/.verifiers: constraints-verifiers.txt tools/setup | .venv/.dev
+	@tools/setup verifiers && touch $@
+
+.venv-openenv/.openenv: constraints-openenv.txt tools/setup | .venv/.dev
+	@tools/setup openenv && touch $@
+
 .venv-verl/.verl: pyproject.toml constraints-verl.txt tools/setup
 	@tools/setup verl && touch $@
 
 .venv-areal/.areal: pyproject.toml constraints-areal.txt tools/setup
 	@tools/setup areal && touch $@
 
-test: .venv/.dev lint $(VLLM_TESTS) $(VERL_TESTS) $(AREAL_TESTS) $(OSWORLD)
+test: .venv/.dev lint $(VLLM_TESTS) $(VERL_TESTS) $(AREAL_TESTS) $(ADAPTER_TESTS) $(OSWORLD)
 	.venv/bin/python -m pytest -n 2
 
 test-vllm: .venv-vllm/.vllm
@@ -63,8 +73,12 @@ test-osworld: .venv/.dev .venv-osworld/.osworld
 	.venv/bin/python -m pytest tests/desktops/test_osworld_client.py
 
 test-areal: .venv-areal/.areal
-	.venv-areal/bin/python -m pytest tests/adapters/test_areal.py tests/adapters/test_areal_settings.py \
-	  tests/adapters/test_areal_client.py
+	.venv-areal/bin/python -m pytest tests/adapters/test_areal.py \
+	  tests/adapters/test_areal_settings.py tests/adapters/test_areal_client.py
+
+test-adapters: .venv-verifiers/.verifiers .venv-openenv/.openenv
+	.venv-verifiers/bin/python -m pytest tests/adapters/test_verifiers.py
+	.venv-openenv/bin/python -m pytest tests/adapters/test_openenv.py
 
 lint: .venv/.dev
 	.venv/bin/ruff format --check .
@@ -83,4 +97,4 @@ docs: .venv/.dev
 	@echo 'open site/index.html'
 
 clean:
-	rm -rf .venv .venv-vllm .venv-osworld .venv-verl .venv-areal .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-vllm .venv-osworld .venv-verl .venv-areal .venv-verifiers .venv-openenv .venv-bench .venv-trl build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,9 +2,7 @@
 
     python benchmarks/tiny_model.py FOLDER
 
-The tokenizer is a byte-level BPE of TextCraft's own texts. The chat template is ChatML in
-which a tool's answer is shown as the user's message, so that a framework whose environments
-are made of tools builds the very token sequence that ours does.
+The tokenizer is a byte-level BPE of TextCraft's own texts, the chat template ChatML.
 
 The weights are random but for one direction that every token has and that only the end of an
 answer looks for: an answer ends with the same chance at every token, and answers differ in
@@ -33,31 +31,10 @@ START, END, PAD = "<|im_start|>", "<|im_end|>", "<|pad|>"
 
 CHAT_TEMPLATE = """\
 {%- for message in messages %}
-{{- '<|im_start|>' + ('user' if message.role == 'tool' else message.role) + '\n' }}
-{{- message.content }}
-{%- for call in message.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}
-{{- '<|im_end|>\n' }}
+{{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}
 {%- endfor %}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}
 """
-
-RESPONSE_TEMPLATE: dict[str, Any] = {
-    "defaults": {"role": "assistant"},
-    "start_anchor": "<|im_start|>assistant\n",
-    "fields": {
-        "tool_calls": {
-            "open_pattern": "^",
-            "close_pattern": r"<\|im_end\|>\s*|$",
-            "repeats": True,
-            "content": "text",
-            "transform": {
-                "type": "function",
-                "function": {"name": "act", "arguments": {"action": "{content}"}},
-            },
-        },
-    },
-}
-"""Reads any answer, even an empty one, as one call of the tool `act`."""
 
 
 def make_tokenizer(environment: Environment) -> PreTrainedTokenizerFast:

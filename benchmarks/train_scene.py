@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from practicum.agents import format as format_module
 from practicum.agents.formats import get_format
 from practicum.core.env import Environment
 from practicum.core.task import Task
@@ -81,7 +82,7 @@ class Cost:
 
 def system_text(environment: Environment) -> str:
     """The instructions that `ChatAgent` puts in front of an episode."""
-    return f"{environment.rules}\n\n{get_format(FORMAT).instructions(environment.commands)}"
+    return format_module.system_text(environment, get_format(FORMAT))
 
 
 def choose_tasks(environment: Environment, count: int) -> tuple[Task, ...]:

@@ -11,9 +11,9 @@ what the update cost. TRL is given what makes it fast:
   where it has more (64 of SmolLM2's take over 100 GB); no logging, no saving.
 - The same weights, type, threads and attention (`sdpa`) as ours; on a GPU vLLM in this process
   (`colocate`) where it is installed, without sleep mode.
-- The environment is ours, in this process and called directly. Its one tool takes the whole
-  answer, so nothing but the answer is to be parsed, and the tool's reply is rendered as our
-  agent shows an observation. No tool schema goes into the prompt.
+- The environment is ours, in this process, through `practicum.adapters.trl`. Its one tool takes
+  the whole answer, so nothing but the answer is to be parsed, and the tool's reply is rendered
+  as our agent shows an observation. No tool schema goes into the prompt.
 
 TRL samples `1 + max_tool_calling_iterations` answers; the last one's action is not played.
 """
@@ -24,18 +24,16 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Coroutine
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 from datasets import Dataset
-from tiny_model import CHAT_TEMPLATE, RESPONSE_TEMPLATE
 from train_scene import (
     FORMAT,
     Channel,
@@ -44,20 +42,16 @@ from train_scene import (
     Stopwatch,
     choose_tasks,
     find_packages_before_benchmarks,
-    load_textcraft,
     score_answers,
-    system_text,
 )
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from practicum.agents.formats import get_format
-from practicum.core.env import Env, Environment
-from practicum.core.episode import FormatError
-from practicum.core.task import Task
+from practicum.adapters.stepwise import World
+from practicum.adapters.trl.environment import EnvironmentFactory, PracticumEnvironment
+from practicum.adapters.trl.tokenizer import prepare_tokenizer
 
-Result = TypeVar("Result")
 MANY_UPDATES = 10_000
 MAX_BATCH = 16
 """Episodes in one forward pass."""
@@ -65,49 +59,26 @@ MAX_COMPLETION_TOKENS = 4096
 """For all turns of an episode; the limit for one turn is the scene's."""
 
 
-def finish(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine that waits for nothing, without the price of an event loop."""
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]
-    raise RuntimeError("the environment waited: it is not the in-process one")
+class CraftEnv(PracticumEnvironment):
+    """One TextCraft episode as TRL sees it, judged as our side judges it."""
 
-
-class CraftEnv:
-    """One TextCraft episode as TRL sees it: `reset`, one tool, `get_reward`."""
-
-    environment: Environment
-    tasks: dict[str, Task]
-
-    def __init__(self) -> None:
-        self._format = get_format(FORMAT)
+    def __init__(self, factory: EnvironmentFactory) -> None:
+        super().__init__(factory)
         self._answers: list[str] = []
-        self._env: Env | None = None
 
     def reset(self, **row: Any) -> str:
-        """Open the row's task; the text goes to the end of the user's message."""
+        """Open the row's task."""
         self._answers = []
-        env = finish(self.environment.open(self.tasks[row["task_id"]]).__aenter__())
-        self._env = env
-        return finish(env.start()).text
+        return super().reset(**row)
 
-    def act(self, action: str) -> str:
+    def act(self, answer: str) -> str:
         """Carry out one action.
 
         Args:
-            action: The whole answer.
+            answer: The whole answer.
         """
-        self._answers.append(action)
-        if self._env is None:
-            return "The episode is over."
-        parsed = self._format.parse(action, self.environment.commands)
-        if isinstance(parsed, FormatError):
-            return parsed.feedback
-        result = finish(self._env.step(parsed.action))
-        if result.is_done:
-            self._env = None
-        return result.observation.text
+        self._answers.append(answer)
+        return super().act(answer)
 
     def get_reward(self) -> float:
         """Judge the episode as our side does."""
@@ -194,14 +165,10 @@ def make_config(scene: Scene, folder: str) -> GRPOConfig:
 def main(scene: Scene) -> None:
     channel = Channel()
     torch.set_num_threads(scene.num_threads)
-    CraftEnv.environment = load_textcraft()
-    tasks = choose_tasks(CraftEnv.environment, scene.num_groups)
-    CraftEnv.tasks = {task.id: task for task in tasks}
-    system = {"role": "system", "content": system_text(CraftEnv.environment)}
-    prompt = [system, {"role": "user", "content": ""}]
-    tokenizer = AutoTokenizer.from_pretrained(scene.model)
-    tokenizer.chat_template = CHAT_TEMPLATE
-    tokenizer.response_template = RESPONSE_TEMPLATE
+    world = World("textcraft", format_name=FORMAT, limits={"max_turns": scene.max_turns})
+    factory = EnvironmentFactory(world, max_completion_tokens=MAX_COMPLETION_TOKENS)
+    rows = factory.rows(choose_tasks(world.environment, scene.num_groups))
+    tokenizer = prepare_tokenizer(AutoTokenizer.from_pretrained(scene.model))
     model = AutoModelForCausalLM.from_pretrained(
         scene.model, dtype=getattr(torch, scene.dtype), attn_implementation="sdpa"
     )
@@ -211,10 +178,10 @@ def main(scene: Scene) -> None:
         trainer = CountingTrainer(
             model=model,
             args=make_config(scene, folder),
-            train_dataset=Dataset.from_list([{"prompt": prompt, "task_id": t.id} for t in tasks]),
+            train_dataset=Dataset.from_list(rows),
             processing_class=tokenizer,
             callbacks=[pace],
-            environment_factory=CraftEnv,
+            environment_factory=lambda: CraftEnv(factory),
         )
         pace.trainer = trainer
         trainer.train()

@@ -39,6 +39,7 @@ class FlakyTextCraft:
         self._modulus = modulus
         self._remainders = remainders
         self._numbers = count()
+        self.num_open = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -46,8 +47,12 @@ class FlakyTextCraft:
     @asynccontextmanager
     async def open(self, task: Task) -> AsyncIterator[Any]:
         is_broken = next(self._numbers) % self._modulus in self._remainders
-        async with self._inner.open(task) as env:
-            yield _BreakingEnv(env) if is_broken else env
+        self.num_open += 1
+        try:
+            async with self._inner.open(task) as env:
+                yield _BreakingEnv(env) if is_broken else env
+        finally:
+            self.num_open -= 1
 
 
 def create(modulus: int, remainders: list[int]) -> FlakyTextCraft:

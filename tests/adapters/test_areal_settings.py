@@ -27,7 +27,12 @@ from areal.utils.data import concat_padded_tensors
 from areal.utils.saver import Saver
 
 from practicum.adapters.areal import train
-from practicum.adapters.areal.doctor import examine, load_settings, read_workflow
+from practicum.adapters.areal.doctor import (
+    examine,
+    load_settings,
+    read_workflow,
+    refuse_wrong,
+)
 from practicum.adapters.areal.episodes import read_task
 from practicum.adapters.areal.export import export, write_settings
 from practicum.adapters.areal.rollout import PracticumRollout
@@ -202,6 +207,23 @@ def test_an_exported_folder_starts_areals_trainer_and_models_say_what_they_learn
     assert {task.id for task in rows} <= set(
         re.findall(r"textcraft-[0-9a-f]{16}", manifest.read_text())
     )
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("rollout.agent.export_style=individual", "groups are cut by counting rows"),
+        ("scheduler.type=ray", "AReaL starts no proxy under ray"),
+        ("actor.reward_norm.group_size=4", "actor.reward_norm.group_size=8"),
+    ],
+)
+def test_what_would_spoil_a_training_is_refused_before_it_starts(
+    override: str, words: str, tmp_path: Path
+) -> None:
+    _written("textcraft", tmp_path)
+    config = load_settings(tmp_path / "proxy.yaml", (override,))
+    with pytest.raises(ConfigError, match=words):
+        refuse_wrong(config)
 
 
 def test_a_variable_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -261,3 +262,9 @@ def test_options_of_several_environments_stand_under_their_names(cli: Cli) -> No
         "eval", "textcraft,searchqa", "--policy", "expert", "options.reward=f1"
     )
     assert "twice" in cli.complaint("eval", "textcraft,textcraft", "--policy", "expert")
+
+
+@pytest.mark.skipif(find_spec("openenv") is not None, reason="OpenEnv is installed")
+def test_serving_with_openenv_names_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "textcraft", "--dialect", "openenv"]) == 2
+    assert "pip install 'practicum[openenv]'" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from practicum.agents.format import ActionFormat
+from practicum.agents.format import ActionFormat, system_text
 from practicum.core.agent import Act, Policy, Prompt, Sampling, Situation
 from practicum.core.commands import Command
 from practicum.core.env import Environment
@@ -35,7 +35,7 @@ class ChatAgent:
         self._policy = policy
         self._sampling = sampling
         self._max_images = max_images
-        self._system = f"{environment.rules}\n\n{action_format.instructions(self._commands)}"
+        self._system = system_text(environment, action_format)
 
     @property
     def system(self) -> str:

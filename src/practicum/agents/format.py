@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from practicum.core.canonical import content_hash
 from practicum.core.commands import Command, signature, usage
-from practicum.core.env import Decision
+from practicum.core.env import Decision, Environment
 from practicum.core.episode import FormatError, FormatErrorKind
 from practicum.core.errors import PracticumError
 
@@ -124,6 +124,11 @@ class ActionFormat(ABC):
             else:
                 outcomes.append([parsed.action.text, parsed.thought])
         return content_hash([self.name, self.instructions(commands), outcomes])
+
+
+def system_text(environment: Environment, action_format: ActionFormat) -> str:
+    """What a model is told: the rules of the world, then how to answer."""
+    return f"{environment.rules}\n\n{action_format.instructions(environment.commands)}"
 
 
 def spans_lines(commands: Sequence[Command]) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 TARGETS = {
     "areal": "practicum.adapters.areal.export",
+    "trl": "practicum.adapters.trl.export",
     "verl": "practicum.adapters.verl.export",
 }
 """Modules with a function `export(config, out) -> Exported`."""

@@ -22,7 +22,8 @@ def serve(
     port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 0,
     host: Annotated[str, typer.Option(help="Where to listen; others need a token.")] = "127.0.0.1",
     dialect: Annotated[
-        Literal["agentgym", "native"], typer.Option(help="Which clients it speaks with.")
+        Literal["agentgym", "native", "openenv"],
+        typer.Option(help="Which clients it speaks with."),
     ] = "native",
     workers: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
     capacity: Annotated[int, typer.Option(help="Sessions at once, in all.", min=1)] = 1024,
@@ -34,7 +35,6 @@ def serve(
 ) -> None:
     """Serve an environment over HTTP and WebSocket until it is told to stop."""
     from practicum.config.base import read_overrides
-    from practicum.envs.http.server import serve as serve_environments
 
     token = None
     if token_env is not None:
@@ -49,6 +49,24 @@ def serve(
             line = f"{env} at {url} ({dialect}); stop with Ctrl-C"
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
+
+    if dialect == "openenv":
+        from practicum.adapters.openenv.server import serve as serve_openenv
+
+        if workers > 1:
+            raise ConfigError("--dialect openenv keeps its sessions in one process: --workers 1")
+        serve_openenv(
+            env,
+            port=port,
+            host=host,
+            capacity=capacity,
+            ttl_s=ttl_s,
+            token=token,
+            on_ready=announce,
+            options=read_overrides(overrides or []),
+        )
+        return
+    from practicum.envs.http.server import serve as serve_environments
 
     serve_environments(
         [env],

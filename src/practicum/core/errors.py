@@ -86,6 +86,12 @@ class ErrorInfo:
         """Turn a raised error into data."""
         return cls(kind=f"{error.boundary}/{error.kind}", message=str(error), turn=turn)
 
+    def to_error(self) -> EpisodeError:
+        """Make the error again, for callers that expect it raised."""
+        boundary, _, kind = self.kind.partition("/")
+        types = {t.boundary: t for t in (EnvError, PolicyError, RewardError, MachineError)}
+        return types.get(boundary, EpisodeError)(self.message, kind=kind)
+
 
 def unknown_name(what: str, given: str, known: Iterable[str]) -> ConfigError:
     """Build the error for a name that does not exist, with the nearest ones that do."""

@@ -96,10 +96,7 @@ class OpenAIPolicy:
         body = None if request is None else {**request, **self._settings()}
         try:
             return await retry(
-                lambda: self._call(path, kind, body),
-                self._judge,
-                self._endpoint.backoff,
-                self._say,
+                lambda: self._call(path, kind, body), self._judge, self._endpoint.backoff, self._say
             )
         except openai.OpenAIError as error:
             if _is_context_overflow(error):

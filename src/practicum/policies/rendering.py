@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,6 +42,19 @@ _TRIMS: tuple[Callable[[str], str], ...] = (
     lambda text: text.strip("\n"),
 )
 """What templates are known to do to a message's text."""
+_JINJA_TRIMS = ("", ".strip()", ".strip('\\n')")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendableTemplate:
+    """A chat template under which a conversation only ever grows at its end."""
+
+    template: str
+    """Jinja over `messages`; a message of a `tool` stands where one of the user would."""
+    answer_opener: str
+    """What stands between a message and the answer to it."""
+    answer_end: str
+    """The token that ends an answer, as text."""
 
 
 class PictureIds(Protocol):
@@ -153,6 +167,10 @@ class Renderer:
             ids += added
             is_answer += [index % 2 == 0] * len(added)
         return tuple(ids), tuple(is_answer)
+
+    def as_jinja(self) -> ExtendableTemplate:
+        """What this renderer writes, for frameworks that render with a template of their own."""
+        return self._template.as_jinja(self._encoder.decode([self.end_of_turn_id]))
 
     def _compile(self, text: str) -> list[int | tuple[str, ...]]:
         """Split a piece of the template into control ids and runs of text with slots.
@@ -305,6 +323,43 @@ class _Template:
             if text != self.text(messages):
                 raise _unusable("it writes earlier messages differently as a conversation grows")
 
+    def as_jinja(self, answer_end: str) -> ExtendableTemplate:
+        opener = self.later.partition(_LATER)[2]
+        if any(not text.endswith(opener) for text in self.openings.values()):
+            raise _unusable("the first answer is asked for in other words than later ones")
+        first, first_alone, later = (
+            self._jinja(text) for text in (self.openings[True], self.openings[False], self.later)
+        )
+        return ExtendableTemplate(
+            "{%- for message in messages -%}"
+            "{%- if message.role == 'system' -%}"
+            "{%- elif message.role == 'assistant' -%}"
+            f"{{{{- {self._jinja_slot(_ANSWER, 'message.content')} -}}}}"
+            # Frameworks try whether calls are written at all; the answer is what we have.
+            "{%- for call in message.tool_calls or [] -%}{{- call.function | tojson -}}"
+            "{%- endfor -%}"
+            f"{{%- if loop.last -%}}{{{{- {_quoted(answer_end)} -}}}}{{%- endif -%}}"
+            f"{{%- elif loop.first -%}}{first_alone}"
+            "{%- elif loop.index0 == 1 and messages[0].role == 'system' -%}"
+            f"{first}{{%- else -%}}{later}{{%- endif -%}}{{%- endfor -%}}",
+            opener,
+            answer_end,
+        )
+
+    def _jinja(self, text: str) -> str:
+        """A piece as an expression, with the messages in its slots."""
+        sources = {_SYSTEM: "messages[0].content", _FIRST: "message.content"}
+        sources[_LATER] = "message.content"
+        parts = [part for part in re.split(f"({'|'.join(_SLOTS)})", text) if part]
+        written = [
+            self._jinja_slot(part, sources[part]) if part in sources else _quoted(part)
+            for part in parts
+        ]
+        return f"{{{{- {' ~ '.join(written)} -}}}}"
+
+    def _jinja_slot(self, slot: str, source: str) -> str:
+        return f"{source}{_JINJA_TRIMS[_TRIMS.index(self.trims[slot])]}"
+
     def _opener(self) -> str:
         """What the prompt for an answer says beyond what stands before an earlier answer."""
         head, _, _ = self.text(_slot_messages(True)).partition(_ANSWER)
@@ -350,6 +405,11 @@ class _Encoder:
             parts += [text[end : mark.start()], self._controls[mark[0]]]
             end = mark.end()
         return [*parts, text[end:]]
+
+
+def _quoted(text: str) -> str:
+    """A string as a template writes it."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _slot_messages(has_system: bool) -> list[Message]:

@@ -135,14 +135,27 @@ def read_workflow(config: Any) -> RolloutSettings:
     )
 
 
+def refuse_wrong(config: Any) -> None:
+    """Raise `ConfigError` for settings that AReaL would take, and train on something else."""
+    is_proxy = ".agent." in config.workflow
+    for finding in _spoiling(config, read_workflow(config), is_proxy=is_proxy):
+        if not finding.is_fine:
+            raise ConfigError(f"{finding.name}: {finding.detail}: {finding.remedy}")
+
+
 def _look(config: Any, told: RolloutSettings, *, is_proxy: bool) -> Iterator[Finding]:
     for name in config.needs:
         is_set = bool(os.environ.get(name))
         detail = "set" if is_set else "needed by the environment and not set"
         yield Finding(TOPIC, name, is_set, detail, f"export {name}=…")
-    yield _groups(config, told, is_proxy)
     yield _context(config, told)
     yield _concurrency(config, told)
+    yield from _spoiling(config, told, is_proxy=is_proxy)
+
+
+def _spoiling(config: Any, told: RolloutSettings, *, is_proxy: bool) -> Iterator[Finding]:
+    """Look for what AReaL takes and then trains on something else than was sampled."""
+    yield _groups(config, told, is_proxy)
     if is_proxy:
         yield from _proxy(config)
     if _shows_pictures(told):

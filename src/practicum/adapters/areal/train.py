@@ -58,8 +58,11 @@ def main(arguments: list[str]) -> None:
     from areal import PPOTrainer
     from areal.api.cli_args import load_expr_config
 
+    from practicum.adapters.areal.doctor import refuse_wrong
+
     config, file = load_expr_config(arguments, TrainConfig)
     check_variables(config.needs)
+    refuse_wrong(config)
     held_out = config.valid_dataset
     with PPOTrainer(
         config,

@@ -1,0 +1,1 @@
+"""OpenEnv: our environments behind its server, for its clients and the trainers that use them."""

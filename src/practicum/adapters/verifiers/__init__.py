@@ -1,0 +1,1 @@
+"""verifiers: our environments as a taskset, an environment and a harness of its kind."""
