@@ -2,7 +2,8 @@
 # make test         set up, then lint, types and all tests
 # make test-vllm    set up, then the tests against vLLM's engine on the CPU
 # make test-osworld set up, then the tests with OSWorld's own client
-# make test-verl    set up, then the tests in verl, a training on the CPU among them
+# make test-verl    set up, then the tests in verl
+# make test-verl-training  set up, then train with verl on the CPU, for some minutes
 # make test-areal   set up, then the tests in AReaL
 # make test-adapters set up, then the tests with verifiers and OpenEnv
 SHELL := /bin/bash
@@ -19,13 +20,13 @@ OSWORLD := $(if $(filter true,$(CI))$(wildcard .venv-osworld),.venv-osworld/.osw
 # And for verl, of 1.4 GB.
 VERL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-verl),test-verl)
 
-# And for AReaL, of 1.8 GB.
+# And for AReaL, of 1.6 GB.
 AREAL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-areal),test-areal)
 
 # And for verifiers and OpenEnv, which need 130 MB on top of .venv.
 ADAPTER_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-openenv),test-adapters)
 
-.PHONY: quickstart test test-vllm test-osworld test-verl test-areal test-adapters lint bench docs clean
+.PHONY: quickstart test test-vllm test-osworld test-verl test-verl-training test-areal test-adapters lint bench docs clean
 
 .venv/.train: $(INPUTS)
 	@tools/setup train && touch $@
@@ -67,7 +68,10 @@ test-vllm: .venv-vllm/.vllm
 	.venv-vllm/bin/python -m pytest tests/policies/test_vllm_policy.py
 
 test-verl: .venv-verl/.verl
-	.venv-verl/bin/python -m pytest tests/adapters/test_verl_*.py
+	.venv-verl/bin/python -m pytest tests/adapters/test_verl_loop.py tests/adapters/test_verl_settings.py
+
+test-verl-training: .venv-verl/.verl
+	.venv-verl/bin/python -m pytest tests/adapters/test_verl_training.py
 
 test-osworld: .venv/.dev .venv-osworld/.osworld
 	.venv/bin/python -m pytest tests/desktops/test_osworld_client.py

@@ -13,6 +13,7 @@ if find_spec("verl") is None:
         "verl lives in a virtual environment of its own: make test-verl", allow_module_level=True
     )
 
+from adapters.one_episode import MODEL
 from adapters.verl_episodes import write_export
 from chat_templates import make_tokenizer
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
@@ -31,7 +32,9 @@ SHIPPED = sorted((Path(__file__).parents[2] / "configs" / "verl").glob("*.yaml")
 
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
 def test_verl_loads_and_accepts_what_we_ship(file: Path) -> None:
-    config = load_settings(file)
+    # The model that our SFT configs train is not here, and verl reads its config.
+    models = [f"actor_rollout_ref.model.path={MODEL}", f"critic.model.path={MODEL}"]
+    config = load_settings(file, models)
     assert config.trainer.use_v1
     assert config.actor_rollout_ref.rollout.agent.default_agent_loop == "practicum"
     assert config.algorithm.adv_estimator == ("gae" if "ppo" in file.stem else "grpo")

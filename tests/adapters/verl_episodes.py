@@ -31,7 +31,7 @@ def make_config(**changes: Any) -> RlConfig:
         "limits": {"max_turns": MAX_TURNS},
         "groups": {"size": 4, "per_update": 2},
         "num_updates": 2,
-        "evaluate": {"panel": "test", "max_tasks": 3},
+        "evaluate": {"panel": "test", "max_tasks": 3, "max_turns": MAX_TURNS},
     }
     for key, value in changes.items():
         values[key] = values.get(key, {}) | value if isinstance(value, dict) else value

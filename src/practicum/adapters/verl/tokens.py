@@ -31,7 +31,7 @@ def disagreement(renderer: Renderer, builder: Any) -> str | None:
         if ours != theirs:
             at = next((n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), 0)
             return (
-                f"after {renderer.decode(ours[:at])[-30:]!r} it has {theirs[at : at + 4]} where "
-                f"the template has {ours[at : at + 4]}"
+                f"at the end of {renderer.decode(ours[: at + 1])[-30:]!r} it has "
+                f"{theirs[at : at + 4]} where the template has {ours[at : at + 4]}"
             )
     return None
