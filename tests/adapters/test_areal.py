@@ -42,7 +42,7 @@ BREAKING = f"{Path(__file__).with_name('breaking.py')}:create"
 TASK = one_episode.task()
 ROW = {"task": json.dumps(asdict(TASK))}
 MARK = "Goal: craft book."
-WAIT_S = 120
+WAIT_S = 300
 
 Row = dict[str, Any]
 Play = Callable[..., Row | None]
