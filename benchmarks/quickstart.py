@@ -63,8 +63,7 @@ def measure(seed: int, folder: Path, has_controls: bool) -> dict[str, Any]:
             f"seed={seed}",
             f"epochs={epochs}",
             *settings,
-            *(f"evaluate.{k}={json.dumps(v)}" for k, v in held_out.items() if k != "before"),
-            "evaluate.before=false",
+            f"evaluate={json.dumps(held_out | {'before': False})}",
         )
         against = practicum("compare", last_evaluation(out), last_evaluation(learned))
         row[name] = {"epochs": epochs, "sft_s": control["timings_s"]["updates"]}

@@ -62,6 +62,14 @@ class KeyedEnv(CountingEnv):
         return "0"
 
 
+class ConcludingEnv(CountingEnv):
+    """Judges what is there when it is cut short."""
+
+    async def conclude(self) -> StepResult:
+        await self._world.trouble("conclude")
+        return StepResult(Observation("over"), 0.5, is_done=True, is_success=True)
+
+
 class CountingWorld:
     id = "counting"
     rules = "Count."
@@ -95,7 +103,9 @@ class CountingWorld:
         self.num_open += 1
         self.most_open = max(self.most_open, self.num_open)
         try:
-            yield KeyedEnv(self) if "state" in self.breaks else CountingEnv(self)
+            kinds = {"state": KeyedEnv, "conclude": ConcludingEnv}
+            kind = next((kinds[key] for key in kinds if key in self.breaks), CountingEnv)
+            yield kind(self)
         finally:
             self.num_open -= 1
             await self.trouble("close")
@@ -167,6 +177,25 @@ async def test_an_episode_at_the_turn_limit_failed_and_is_judged() -> None:
     episode = await play(CountingWorld(), max_turns=2)
     assert episode.stop == StopReason.TURN_LIMIT
     assert episode.reward == Reward(0.0, False)
+
+
+async def test_a_world_that_judges_at_the_end_judges_what_was_cut_short() -> None:
+    episode = await play(CountingWorld(conclude=True), max_turns=2)
+    assert episode.stop == StopReason.TURN_LIMIT
+    assert episode.reward == Reward(0.5, True)
+    assert [turn.reward for turn in episode.turns] == [0.0, 0.5]
+    full = Completion("", finish="context")
+    assert (await play(CountingWorld(conclude=True), Steady(turn1=full))).reward == Reward(
+        0.5, True
+    )
+    whole = await play(CountingWorld(conclude=True))
+    assert whole.stop == StopReason.DONE and whole.reward == Reward(1.0, True)
+
+
+async def test_a_world_that_cannot_judge_what_was_cut_short_is_broken() -> None:
+    episode = await play(CountingWorld(conclude=OSError("the world is gone")), max_turns=2)
+    assert episode.reward is None and episode.error is not None
+    assert "judging where it was cut failed" in episode.error.message
 
 
 async def test_the_last_answer_at_the_turn_limit_is_carried_out() -> None:

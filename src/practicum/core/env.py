@@ -141,6 +141,15 @@ class Keyed(Protocol):
 
 
 @runtime_checkable
+class Concluding(Protocol):
+    """An `Env` that judges only at the end; cut short, it judges what is there."""
+
+    async def conclude(self) -> StepResult:
+        """The result of ending here: its reward is the last turn's. No step comes after it."""
+        ...
+
+
+@runtime_checkable
 class Milestoned(Protocol):
     """An environment whose tasks can have milestones: it reports `PROGRESS` with each step."""
 

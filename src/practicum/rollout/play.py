@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from practicum.core.agent import Agent, Situation
 from practicum.core.canonical import content_hash, stable_seed
-from practicum.core.env import PROGRESS, Env, Environment, Keyed
+from practicum.core.env import PROGRESS, Concluding, Env, Environment, Keyed, StepResult
 from practicum.core.episode import Episode, Group, StopReason, Turn
 from practicum.core.errors import EnvError, EpisodeError, ErrorInfo, PolicyError, RewardError
 from practicum.core.message import Observation
@@ -131,6 +131,11 @@ async def _play_to_the_end(table: Table, attempt: Attempt, recorder: _Recorder) 
     env = await _guard(context.__aenter__(), EnvError, "opening the environment", timeout_s)
     try:
         await _play(table, attempt, env, recorder)
+        is_cut = recorder.stop is not StopReason.DONE and recorder.turns
+        if is_cut and isinstance(env, Concluding):
+            recorder.conclude(
+                await _guard(env.conclude(), EnvError, "judging where it was cut", timeout_s)
+            )
     finally:
         # A close that fails cannot take back what was played: it is logged, not raised.
         try:
@@ -245,6 +250,11 @@ class _Recorder:
     def add(self, turn: Turn, then: Observation) -> None:
         self.turns.append(turn)
         self.final = then
+
+    def conclude(self, result: StepResult) -> None:
+        last = self.turns[-1]
+        self.turns[-1] = replace(last, reward=last.reward + result.reward)
+        self.is_success = result.is_success
 
     def fail(self, error: EpisodeError) -> None:
         self.stop = None

@@ -231,6 +231,15 @@ async def test_the_last_turn_is_judged() -> None:
     assert result.is_done and result.is_success
 
 
+async def test_a_run_that_ends_sooner_than_the_task_is_judged_too() -> None:
+    async with desktop_of().open(task_of(max_turns=9)) as episode:
+        await episode.start()
+        await episode.step(Action("type hello"))
+        await episode.step(Action("key enter"))
+        result = await episode.conclude()
+    assert result.is_done and result.is_success
+
+
 async def test_saying_that_it_cannot_be_done_fails_what_can_and_solves_what_cannot() -> None:
     typed = [{"do": "write", "path": "~/typed.txt", "text": "hello"}]
     for changes, score in (

@@ -91,6 +91,10 @@ class DesktopEpisode:
         await self._job.look()
         return StepResult(await self._observe("Done."), info=self._info())
 
+    async def conclude(self) -> StepResult:
+        """Judge what is there: a task can be done without the agent saying so."""
+        return await self._end(None)
+
     @property
     def progress(self) -> float | None:
         """The share of milestones reached, if the task has any."""
