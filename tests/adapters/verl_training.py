@@ -19,6 +19,9 @@ OVERRIDES = (
     "actor_rollout_ref.model.use_remove_padding=false",
     "+actor_rollout_ref.model.override_config.attn_implementation=sdpa",
     "actor_rollout_ref.actor.fsdp_config.dtype=float32",
+    # Left unset, FSDP computes in bfloat16 whatever the weights are, which this CPU only imitates.
+    "+actor_rollout_ref.actor.fsdp_config.mixed_precision="
+    "{param_dtype:fp32,reduce_dtype:fp32,buffer_dtype:fp32}",
     "actor_rollout_ref.actor.use_torch_compile=false",
     "actor_rollout_ref.actor.fsdp_config.use_torch_compile=false",
     # Two cores: one process of each kind, and Ray made to believe in a GPU.
