@@ -184,7 +184,7 @@ def test_shipped_settings_are_those_of_our_run_configs() -> None:
     [
         (["export", "slime", "x.yaml", "--out", "o"], "unknown framework 'slime'"),
         (["export", "verl", "x.yaml"], "--out DIR"),
-        (["doctor", "base", "somewhere"], "a folder goes with one of verl"),
+        (["doctor", "base", "somewhere"], "a folder goes with one of areal, verl"),
     ],
 )
 def test_mistakes_are_one_line(
