@@ -50,7 +50,8 @@ async def test_learns_within_the_bound_while_it_samples(tmp_path: Path, bound: i
     assert threading.get_ident() not in threads
     rewards = [row["reward/mean"] for row in run.rows]
     assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.2, rewards
-    assert 1 <= max(row["staleness/max"] for row in run.rows) <= bound
+    # An update whose groups all agree has nothing to learn from, and so no age.
+    assert 1 <= max(row.get("staleness/max", 0) for row in run.rows) <= bound
     assert all(row["time/sync_s"] > 0 for row in run.rows)
     for ours, theirs in zip(
         run.trainer.model.network.parameters(), run.policy.model.network.parameters(), strict=True
