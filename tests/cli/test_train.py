@@ -119,7 +119,11 @@ def test_rl_ends_with_the_curve_and_the_gain(
     assert judged["config"]["limits"]["max_repeated_refusals"] == 2
 
 
-@pytest.mark.parametrize("config", [RL, JOINT], ids=["one environment", "mixture"])
+@pytest.mark.parametrize(
+    "config",
+    [RL | {"curriculum": {"window": 4}}, JOINT],
+    ids=["one environment, curriculum", "mixture"],
+)
 def test_a_kill_in_the_middle_of_an_update_changes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], config: Any
 ) -> None:
@@ -146,6 +150,9 @@ def test_a_kill_in_the_middle_of_an_update_changes_nothing(
     assert weights_hash(cut) == weights_hash(tmp_path / "whole")
     played = [[e.id for e in Run.open(tmp_path / name).episodes()] for name in ("cut", "whole")]
     assert played[0] == played[1]
+    if "curriculum" in yaml.safe_load(config.read_text()):
+        shares = [row["curriculum/depth_1"] for row in Run.open(cut).metrics()]
+        assert len(shares) == 3 and shares[0] == 0.25 and len(set(shares)) > 1
 
 
 def test_a_mixture_reports_every_environment_by_itself(

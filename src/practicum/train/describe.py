@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,9 +88,11 @@ def outcomes(collected: Collected) -> list[Outcome]:
 
 
 def describe_curriculum(shares: Mapping[str, Mapping[str, float]]) -> Metrics:
-    """What a curriculum plays, by environment and difficulty."""
+    """What a curriculum plays, by environment and difficulty; `depth 1` is `depth_1` here."""
     return {
-        (f"env/{part}/" if len(shares) > 1 else "") + f"curriculum/{difficulty}": share
+        (f"env/{part}/" if len(shares) > 1 else "")
+        + "curriculum/"
+        + re.sub(r"[^\w.-]+", "_", difficulty): share
         for part, found in shares.items()
         for difficulty, share in found.items()
     }
