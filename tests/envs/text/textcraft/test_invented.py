@@ -36,9 +36,14 @@ def test_a_world_is_found_by_its_name() -> None:
     assert load_world("invented-7~w3").goals != make_world(7).goals
     with pytest.raises(ConfigError, match="invented-07"):
         load_world("invented-07")
+    for digits in ("invented-", "minecraft-1.16.5~", "minecraft-1.16.5~w"):
+        with pytest.raises(ConfigError):
+            load_world(digits + "9" * 5000)
 
 
-@pytest.mark.parametrize("name", ["invented", "invented~0", "invented~w1", "invented~01"])
+@pytest.mark.parametrize(
+    "name", ["invented", "invented~0", "invented~w1", "invented~01", "invented~" + "9" * 5000]
+)
 def test_a_panel_without_a_proper_number_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="as in invented~1"):
         load_env("textcraft").panel(name)

@@ -33,8 +33,10 @@ DEPTH_WEIGHTS = (0.2, 0.5, 0.25, 0.05)
 @lru_cache(maxsize=64)
 def invented_panel(number: str) -> Panel:
     """The tasks of a hundred worlds; equal for equal numbers, on every machine."""
-    if not re.fullmatch("[1-9][0-9]*", number):
-        raise ConfigError("invented panels have numbers from 1 on, as in invented~1")
+    if not re.fullmatch("[1-9][0-9]{0,8}", number):
+        raise ConfigError(
+            "invented panels have numbers from 1 on, of up to nine digits, as in invented~1"
+        )
     first = FIRST_SEED + (int(number) - 1) * WORLDS_PER_PANEL
     found = [
         replace(task, split="train")

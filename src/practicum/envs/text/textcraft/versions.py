@@ -54,10 +54,10 @@ def load_world(world_id: str) -> World:
     if tilde:
         number = seed.removeprefix("w")
         # Written in one way only, as a world must not have two names.
-        if not re.fullmatch("0|[1-9][0-9]*", number):
+        if not re.fullmatch("0|[1-9][0-9]{0,8}", number):
             raise ConfigError(
-                f"world {world_id!r}: after '~' comes a whole number (made-up words) "
-                "or w and a whole number (words exchanged)"
+                f"world {world_id[:80]!r}: after '~' comes a whole number of up to nine digits "
+                "(made-up words) or w and such a number (words exchanged)"
             )
         base = load_world(base_id)
         make_words = invent_words if number == seed else exchange_words
@@ -66,7 +66,7 @@ def load_world(world_id: str) -> World:
         return load_world(base_id.removesuffix("+deep")).without_shortcuts(world_id)
     if base_id == DEFAULT_WORLD:
         return load_default_world()
-    if re.fullmatch("invented-(0|[1-9][0-9]*)", base_id):
+    if re.fullmatch("invented-(0|[1-9][0-9]{0,11})", base_id):
         from practicum.envs.text.textcraft.invented import make_world  # it needs this module
 
         return make_world(int(base_id.removeprefix("invented-")))
