@@ -16,6 +16,7 @@ from practicum.core.task import Task
 from practicum.data.draw import training_tasks
 from practicum.envs.registry import load_env
 from practicum.store.files import write_atomically
+from practicum.train.checkpoint import read_manifest, training_manifest
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,32 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def answer_room(config: RlConfig, prompt_tokens: int) -> int:
+    """Tokens that the longest prompt leaves for an episode's answers and what is shown between."""
+    left = config.model.max_context - prompt_tokens
+    if left < config.sampling.max_tokens:
+        raise ConfigError(
+            f"the longest prompt has {prompt_tokens} tokens, and model.max_context="
+            f"{config.model.max_context} leaves no room for an answer of sampling.max_tokens="
+            f"{config.sampling.max_tokens}: raise model.max_context"
+        )
+    return left
+
+
+def manifest_of(model: Path, sets: Sequence[TaskSet], engine: str) -> dict[str, Any]:
+    """What a model will have been trained on, what it was trained on before included."""
+    manifest = read_manifest(model)
+    for one in sets:
+        manifest = training_manifest(
+            f"{one.part.env} with {engine}",
+            (task.id for task in one.train),
+            (task.family for task in one.train),
+            manifest,
+        )
+    assert manifest is not None
+    return manifest
 
 
 def write_script(path: Path, text: str) -> Path:

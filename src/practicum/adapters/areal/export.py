@@ -31,6 +31,7 @@ from practicum.adapters.exporting import (
     TaskSet,
     compare_panels,
     load_task_sets,
+    manifest_of,
     write_script,
 )
 from practicum.config.train import RlConfig
@@ -40,7 +41,7 @@ from practicum.core.task import Task
 from practicum.envs.desktop.bodies import TOKEN_VARIABLE
 from practicum.policies.local.weights import find_model
 from practicum.store.files import to_text, write_atomically
-from practicum.train.checkpoint import MANIFEST_FILE, read_manifest, training_manifest
+from practicum.train.checkpoint import MANIFEST_FILE
 
 SETTINGS_FILE = "areal.yaml"
 PROXY_FILE = "proxy.yaml"
@@ -112,7 +113,7 @@ def export(config: RlConfig, out: Path) -> Exported:
     _write_table(out / TRAIN_FILE, list(tasks.train) * repeats)
     if tasks.held_out:
         _write_table(out / HELD_OUT_FILE, tasks.held_out)
-    write_atomically(out / MANIFEST_FILE, to_text(_manifest(model, tasks)))
+    write_atomically(out / MANIFEST_FILE, to_text(manifest_of(Path(model), [tasks], "AReaL")))
     return Exported(sorted(out.iterdir()), out / "launch", compare_panels(sets))
 
 
@@ -182,16 +183,6 @@ def _name(out: Path) -> str:
 
 def _write_table(path: Path, tasks: Sequence[Task]) -> None:
     write_atomically(path, "".join(canonical_json(asdict(task)) + "\n" for task in tasks))
-
-
-def _manifest(model: str, tasks: TaskSet) -> dict[str, Any]:
-    before = read_manifest(Path(model)) if Path(model).is_dir() else None
-    return training_manifest(
-        f"{tasks.part.env} with AReaL",
-        (task.id for task in tasks.train),
-        (task.family for task in tasks.train),
-        before,
-    )
 
 
 async def _close(sets: Sequence[TaskSet]) -> None:

@@ -23,6 +23,7 @@ from practicum.adapters.exporting import (
     TaskSet,
     compare_panels,
     load_task_sets,
+    manifest_of,
     write_script,
 )
 from practicum.adapters.trl.environment import make_rows
@@ -36,7 +37,7 @@ from practicum.core.task import Task
 from practicum.policies.local.weights import find_model
 from practicum.policies.rendering import Renderer
 from practicum.store.files import to_text, write_atomically
-from practicum.train.checkpoint import MANIFEST_FILE, read_manifest, training_manifest
+from practicum.train.checkpoint import MANIFEST_FILE
 
 SETTINGS_FILE = "trl.yaml"
 TRAIN_FILE = "train.jsonl"
@@ -81,7 +82,7 @@ def export(config: RlConfig, out: Path) -> Exported:
     _write_rows(out / TRAIN_FILE, config, sets, is_held_out=False)
     if config.evaluate is not None:
         _write_rows(out / HELD_OUT_FILE, config, sets, is_held_out=True)
-    write_atomically(out / MANIFEST_FILE, to_text(_manifest(model, sets)))
+    write_atomically(out / MANIFEST_FILE, to_text(manifest_of(model, sets, "TRL")))
     launch = write_script(out / "launch", LAUNCH)
     return Exported(sorted(out.iterdir()), launch, compare_panels(sets))
 
@@ -139,16 +140,3 @@ async def _longest_prompt(config: RlConfig, sets: Sequence[TaskSet], renderer: R
     finally:
         for one in sets:
             await one.environment.aclose()
-
-
-def _manifest(model: Path, sets: Sequence[TaskSet]) -> dict[str, Any]:
-    manifest = read_manifest(model)
-    for one in sets:
-        manifest = training_manifest(
-            f"{one.part.env} with TRL",
-            (task.id for task in one.train),
-            (task.family for task in one.train),
-            manifest,
-        )
-    assert manifest is not None
-    return manifest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from practicum.adapters.exporting import refuse_ignored
+from practicum.adapters.exporting import answer_room, refuse_ignored
 from practicum.config.algorithms import GrpoConfig, GspoConfig
 from practicum.config.train import RlConfig
 from practicum.core.errors import ConfigError
@@ -37,13 +37,7 @@ def trl_settings(config: RlConfig, prompt_tokens: int) -> Settings:
     """Arguments of a `GRPOConfig`, for the longest prompt that there is."""
     refuse_ignored(config, "TRL", USED)
     _refuse_others(config)
-    completion_tokens = config.model.max_context - prompt_tokens
-    if completion_tokens < config.sampling.max_tokens:
-        raise ConfigError(
-            f"the longest prompt has {prompt_tokens} tokens, and model.max_context="
-            f"{config.model.max_context} leaves no room for an answer of sampling.max_tokens="
-            f"{config.sampling.max_tokens}: raise model.max_context"
-        )
+    completion_tokens = answer_room(config, prompt_tokens)
     return {
         "seed": config.seed,
         "max_completion_length": completion_tokens,

@@ -25,6 +25,7 @@ from practicum.adapters.exporting import (
     TaskSet,
     compare_panels,
     load_task_sets,
+    manifest_of,
     write_script,
 )
 from practicum.adapters.verl.rows import AGENT_NAME, Row, held_out_rows, training_rows, write_rows
@@ -34,7 +35,7 @@ from practicum.core.message import Message
 from practicum.policies.local.weights import find_model
 from practicum.policies.rendering import Renderer
 from practicum.store.files import to_text, write_atomically
-from practicum.train.checkpoint import MANIFEST_FILE, read_manifest, training_manifest
+from practicum.train.checkpoint import MANIFEST_FILE
 
 LOOP = "practicum.adapters.verl.loop.PracticumAgentLoop"
 SETTINGS_FILE = "verl.yaml"
@@ -94,7 +95,7 @@ def export(config: RlConfig, out: Path) -> Exported:
     write_rows(out / HELD_OUT_FILE, held_out or train[:1])
     write_atomically(out / SETTINGS_FILE, settings_text(settings))
     write_atomically(out / AGENT_FILE, yaml.safe_dump([{"name": AGENT_NAME, "_target_": LOOP}]))
-    write_atomically(out / MANIFEST_FILE, to_text(_manifest(model, sets)))
+    write_atomically(out / MANIFEST_FILE, to_text(manifest_of(model, sets, "verl")))
     launch = write_script(out / "launch", LAUNCH)
     write_script(out / "merge", MERGE)
     return Exported(sorted(out.iterdir()), launch, compare_panels(sets))
@@ -115,19 +116,6 @@ def longest_prompt(renderer: Renderer, rows: Sequence[Row]) -> int:
         len(renderer.conversation_ids([Message(m["role"], m["content"]) for m in row["prompt"]])[0])
         for row in rows
     )
-
-
-def _manifest(model: Path, sets: Sequence[TaskSet]) -> dict[str, Any]:
-    manifest = read_manifest(model)
-    for one in sets:
-        manifest = training_manifest(
-            f"{one.part.env} with verl",
-            (task.id for task in one.train),
-            (task.family for task in one.train),
-            manifest,
-        )
-    assert manifest is not None
-    return manifest
 
 
 async def _look_at(config: RlConfig, sets: Sequence[TaskSet]) -> tuple[list[Row], list[Row]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from practicum.adapters.exporting import refuse_ignored
+from practicum.adapters.exporting import answer_room, refuse_ignored
 from practicum.adapters.verl.rows import AGENT_NAME
 from practicum.config.algorithms import (
     DapoConfig,
@@ -48,13 +48,7 @@ def verl_settings(config: RlConfig, prompt_tokens: int, name: str) -> Settings:
     """All that differs from verl's defaults, for the longest prompt that there is."""
     refuse_ignored(config, "verl", USED)
     _refuse_others(config)
-    answer_tokens = config.model.max_context - prompt_tokens
-    if answer_tokens < config.sampling.max_tokens:
-        raise ConfigError(
-            f"the longest prompt has {prompt_tokens} tokens, and model.max_context="
-            f"{config.model.max_context} leaves no room for an answer of sampling.max_tokens="
-            f"{config.sampling.max_tokens}: raise model.max_context"
-        )
+    answer_tokens = answer_room(config, prompt_tokens)
     parts = (
         _data(config, prompt_tokens, answer_tokens),
         _model(config),
