@@ -15,8 +15,8 @@ from policies.local import test_engine as promises
 from torch import Tensor
 
 from practicum.policies.local import engine as engine_module
-from practicum.policies.local.attention import SlotCache
 from practicum.policies.local.engine import EngineOptions
+from practicum.policies.local.slots import SlotCache
 from practicum.policies.local.weights import LocalModel
 
 TILE = 16

@@ -112,6 +112,23 @@ async def test_the_next_turn_feeds_only_what_is_new() -> None:
     check_logprobs(model, second_prompt, second)
 
 
+async def test_slots_that_moved_go_on_as_they_were() -> None:
+    model = tiny_model()
+    engine = Engine(model, frozenset(), EngineOptions(num_slots=40, max_context=256))
+    sampling, has_moved = Sampling(max_tokens=40), []
+
+    async def play(seed: int, prompt: list[int]) -> None:
+        first = await engine.generate(prompt, 0, sampling, seed)
+        has_moved.append((engine._stepper.cache.places_S != np.arange(41)).any())
+        known = prompt + list(first.token_ids)
+        second = await engine.generate([*known, 50, 51], len(known), sampling, seed)
+        check_logprobs(model, prompt, first)
+        check_logprobs(model, [*known, 50, 51], second)
+
+    await asyncio.gather(*(play(seed, prompt) for seed, prompt in enumerate(prompts(45))))
+    assert any(has_moved)
+
+
 async def test_members_of_a_group_share_their_prompt() -> None:
     model = tiny_model()
     engine = Engine(model, STOPS, OPTIONS)
@@ -150,6 +167,29 @@ async def test_new_weights_take_over_in_the_middle_of_an_answer() -> None:
     for i, token in enumerate(answer.token_ids):
         table = old if i < said else new
         assert abs(float(table[len(prompt) - 1 + i, token]) - answer.logprobs[i]) < 1e-4
+
+
+async def test_new_weights_compute_a_shared_beginning_once() -> None:
+    model = tiny_model()
+    engine = Engine(model, frozenset(), OPTIONS)
+    group, other = prompts(2, shared=24)
+    jobs = [
+        asyncio.ensure_future(engine.generate(prompt, 0, Sampling(max_tokens=20), seed))
+        for seed, prompt in enumerate([group, group, other, group])
+    ]
+    for _ in range(12):
+        await asyncio.sleep(0)
+    await engine.pause()
+    said = [len(request.said) for request in engine._feeding]
+    said += engine._table._collected_S[engine._table.busy_slots()].tolist()
+    engine.take_stats()
+    engine.resume(weights_changed=True)
+    answers = await asyncio.gather(*jobs)
+    stats = engine.take_stats()
+    assert stats.copied_tokens == 2 * (len(group) - 1) + 24
+    assert stats.prompt_tokens == sum(said) + 3 * len(group) + len(other) - stats.copied_tokens
+    for prompt, answer in zip([group, group, other, group], answers, strict=True):
+        check_logprobs(model, prompt, answer)
 
 
 async def test_greedy_takes_the_most_likely_token() -> None:

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from practicum.policies.local.attention import SlotCache
 from practicum.policies.local.row_kernel import TILE, attend_rows, attend_tiles
 from practicum.policies.local.sampling import choose
+from practicum.policies.local.slots import SlotCache
 from practicum.policies.local.stepper import (
     SAME_AS_SAMPLED,
     Rows,
@@ -38,7 +38,7 @@ class RowLayout:
         tiles_3_M: Tensor,
     ) -> None:
         """The first rows stand alone; the others come in tiles: slot, start and length of each."""
-        self._cache = cache.values_L_2_S_T_K_D
+        self._cache = cache.values_L_2_P_T_K_D
         self._slots_N = slots_N
         self._positions_N = positions_N
         self._num_single = num_single

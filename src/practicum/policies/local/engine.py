@@ -17,13 +17,14 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from practicum.core.agent import Sampling
-from practicum.policies.local.attention import SlotCache
+from practicum.policies.local.slots import SlotCache
 from practicum.policies.local.stepper import (
     SAME_AS_SAMPLED,
     CpuStepper,
@@ -351,13 +352,31 @@ class Engine:
             slot.fed = 0
             if slot.request is None:
                 slot.ids = []
-        for fed in self._feeding:
-            fed.source = fed.source_ids = None
         for index in self._table.busy_slots():
             request = self._slots[index].request
             assert request is not None
             request.said = self._table.interrupt(index)
             self._feeding.append(request)
+        self._share_again([slot.request for slot in self._slots if slot.request is not None])
+
+    def _share_again(self, requests: list[_Request]) -> None:
+        """All of these are fed from the start: beginnings they share are computed once."""
+        requests.sort(key=lambda request: request.ids)
+        # Of requests in order, the one before shares most; the earliest with as much has it first.
+        shared = [0]
+        for before, request in pairwise(requests):
+            shared.append(_common_prefix(before.ids, request.ids[:-1]))
+        for i, request in enumerate(requests):
+            request.source = request.source_ids = None
+            if shared[i] < MIN_SHARED:
+                continue
+            earliest = i - 1
+            while shared[earliest] >= shared[i]:
+                earliest -= 1
+            source = requests[earliest].slot
+            assert source is not None
+            request.source, request.source_ids = source, source.ids
+            request.num_shared = shared[i]
 
     def _fail(self, error: Exception) -> None:
         requests = [*self._waiting, *(s.request for s in self._slots if s.request is not None)]

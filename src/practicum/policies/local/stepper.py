@@ -14,13 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from practicum.policies.local.attention import SlotCache, SlotLayout
 from practicum.policies.local.lean import LeanDecoder, plain_products
 from practicum.policies.local.sampling import choose
+from practicum.policies.local.slots import SlotCache, SlotLayout
 from practicum.policies.local.weights import LocalModel
 
 SAME_AS_SAMPLED = -1
 """In place of a token id: what the slot sampled last."""
+ARRANGE_EVERY = 16
+"""Steps after which slots are put in order of their length again, on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -77,16 +79,20 @@ class CpuStepper:
         self._last_ids = np.zeros(cache.num_slots + 1, np.int64)
         self._lean: LeanDecoder | None = None
         self._is_fresh = False
+        self._num_steps = 0
 
     def refresh(self) -> None:
-        """Copy the weights again before the next step."""
+        """Copy the weights again before the next step; what is cached is of no use to them."""
         self._is_fresh = False
+        self._num_steps = 0
+        self.cache.forget()
 
     @torch.inference_mode()
     def launch(self, rows: Rows) -> Sampled:
         """Run the step."""
         if not self._is_fresh:
             self._lean, self._is_fresh = LeanDecoder.of(self._network), True
+        self._place(rows)
         with plain_products(self._dtype):
             logits = self._logits(rows)
         is_cut = bool((rows.top_ps_B < 1).any())
@@ -103,6 +109,13 @@ class CpuStepper:
     def collect(self, handle: Sampled) -> Sampled:
         """Hand over what `launch` computed."""
         return handle
+
+    def _place(self, rows: Rows) -> None:
+        if self._num_steps % ARRANGE_EVERY == 0:
+            single = slice(rows.num_single)
+            self.cache.arrange(rows.slots_R[single], rows.positions_R[single] + 1)
+        self._num_steps += 1
+        self.cache.note(rows.slots_R, rows.positions_R)
 
     def _logits(self, rows: Rows) -> Tensor:
         known = rows.ids_R != SAME_AS_SAMPLED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from practicum.policies.local.attention import SlotCache, SlotLayout
+from practicum.policies.local.slots import BLOCK, SlotCache, SlotLayout
 
 LAYER, SLOTS, TOKENS, HEADS, KEY_HEADS, DIM = 1, 9, 24, 6, 2, 8
 CONFIG = SimpleNamespace(
@@ -41,7 +42,7 @@ def test_rows_see_the_tokens_of_their_slot_up_to_themselves(
 ) -> None:
     torch.manual_seed(0)
     cache = SlotCache(CONFIG, SLOTS, TOKENS, torch.float32, torch.device("cpu"))
-    content = cache.values_L_2_S_T_K_D
+    content = cache.values_L_2_P_T_K_D
     content.copy_(torch.randn(content.shape))
     before = content.clone()
     rows = [(slot, 3 + 2 * slot) for slot in single]
@@ -56,3 +57,34 @@ def test_rows_see_the_tokens_of_their_slot_up_to_themselves(
     for row, (slot, position) in enumerate(rows):
         keys, values = before[LAYER, :, slot, : position + 1]
         torch.testing.assert_close(out[row], attend_one(q[row], keys, values))
+
+
+def test_slots_keep_what_they_hold_wherever_they_lie() -> None:
+    torch.manual_seed(0)
+    slots = 3 * BLOCK + 5
+    cache = SlotCache(CONFIG, slots, TOKENS, torch.float32, torch.device("cpu"))
+    held = torch.randn(slots, TOKENS, KEY_HEADS, DIM)
+    random = np.random.default_rng(0)
+    lengths = random.integers(1, TOKENS, slots)
+    for slot, length in enumerate(lengths):
+        cache.note(np.full(length, slot), np.arange(length))
+        cache.values_L_2_P_T_K_D[:, :, cache.places_S[slot], :length] = held[slot, :length]
+    for _ in range(5):
+        busy = np.flatnonzero(random.random(slots) < 0.8)
+        cache.arrange(busy, lengths[busy])
+        order = np.lexsort((cache.places_S[busy], cache.places_S[busy] // BLOCK))
+        by_block = np.split(lengths[busy][order], range(BLOCK, len(busy), BLOCK))
+        assert all(a.min() >= b.max() for a, b in pairwise(by_block)), "the longest lie together"
+        assert sorted(cache.places_S) == list(range(slots + 1))
+        for slot in range(slots):
+            found = cache.values_L_2_P_T_K_D[:, :, cache.places_S[slot], : lengths[slot]]
+            assert (found == held[slot, : lengths[slot]]).all()
+        rows = (busy, lengths[busy] - 1)
+        q = torch.randn(len(busy), HEADS, DIM)
+        k = v = held[rows]
+        out = SlotLayout(cache, *rows, len(busy), []).attend(LAYER, q, k, v)
+        for row, slot in enumerate(busy):
+            seen = held[slot, : lengths[slot]]
+            torch.testing.assert_close(out[row], attend_one(q[row], seen, seen))
+    cache.copy(0, slots - 1, 1)
+    assert (cache.values_L_2_P_T_K_D[:, :, cache.places_S[slots - 1], 0] == held[0, 0]).all()
