@@ -70,7 +70,8 @@ test-vllm: .venv-vllm/.vllm
 	.venv-vllm/bin/python -m pytest tests/policies/test_vllm_policy.py
 
 test-verl: .venv-verl/.verl
-	.venv-verl/bin/python -m pytest tests/adapters/test_verl_loop.py tests/adapters/test_verl_settings.py
+	.venv-verl/bin/python -m pytest tests/adapters/test_verl_loop.py \
+	  tests/adapters/test_verl_settings.py tests/train/test_losses_against_verl.py
 
 test-verl-training: .venv-verl/.verl
 	.venv-verl/bin/python -m pytest tests/adapters/test_verl_training.py
