@@ -63,7 +63,7 @@ def test_an_expert_without_hope_still_answers() -> None:
     task = next(t for t in tasks if "after you" in t.prompt)
     plan = make_plan(task.data["level"], task.data["seed"], ())
     seen = Observation("")
-    history = [Turn(seen, Completion(d.action.text), d.action) for d in plan]
+    history = [Turn(seen, Completion(d.action.text), d.action) for d in plan.steps]
     decision = play_expertly(Situation(task, 0, history, seen, seed=0))
     assert decision.action == Action("turn left")
     assert "no way" in decision.thought

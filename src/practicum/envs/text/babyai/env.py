@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from practicum.core.agent import Situation
 from practicum.core.commands import Command
 from practicum.core.env import Script, StepResult
 from practicum.core.message import Action, Image, Observation
@@ -130,6 +131,10 @@ class BabyAI:
     def panel(self, name: str) -> Panel:
         """Load a shipped panel."""
         return tasks.PANELS.load(name)
+
+    def remaining(self, situation: Situation) -> int:
+        """Actions to the end of the bot's plan."""
+        return expert.count_remaining(situation)
 
     @asynccontextmanager
     async def open(self, task: Task) -> AsyncIterator[BabyAIEnv]:

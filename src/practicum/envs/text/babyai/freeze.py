@@ -32,7 +32,6 @@ from practicum.envs.text.babyai.engine import LEVELS
 from practicum.envs.text.babyai.env import MAX_TURNS
 from practicum.envs.text.babyai.expert import make_plan
 from practicum.envs.text.babyai.tasks import ENV_ID, make_task
-from practicum.envs.text.babyai.world import Game
 
 TASKS_PER_LEVEL = {"train": 30, "dev": 3, "test": 5}
 SHORT_TURNS = 20
@@ -79,9 +78,7 @@ def build_level(level: str) -> list[tuple[Task, int]]:
 def expert_turns(level: str, seed: int) -> int | None:
     """Count the turns the expert takes; None if it does not succeed."""
     plan = make_plan(level, seed, ())
-    game = Game(level, seed)
-    results = [game.step(decision.action.text) for decision in plan]
-    return len(plan) if results and results[-1].is_success else None
+    return len(plan.steps) if plan.is_whole else None
 
 
 def _draws(level: str) -> Iterator[Task]:

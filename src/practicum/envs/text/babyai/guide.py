@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from practicum.core.env import StepResult
 from practicum.envs.text.babyai.engine import make_bot, make_walk
 from practicum.envs.text.babyai.menu import DROP, FORWARD, LEFT, PICK_UP, RIGHT, TOGGLE
 from practicum.envs.text.babyai.view import AHEAD, Place, Thing
@@ -49,10 +50,10 @@ class Guide:
         self._move: int | None = None
         """The bot's suggestion for this moment, once it was asked."""
 
-    def follow(self, text: str) -> None:
+    def follow(self, text: str) -> StepResult:
         """Play an action in the guide's copy of the game; the bot learns of every move."""
         self._ask()
-        self.game.step(text, watch=self._note)
+        return self.game.step(text, watch=self._note)
 
     def advise(self) -> tuple[str, str]:
         """Say which action comes next, and why."""

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from practicum.core.agent import Situation
 from practicum.core.commands import Command
 from practicum.core.env import Script, StepResult
 from practicum.core.errors import ConfigError, EnvError
@@ -158,6 +159,10 @@ class SciWorld:
     def panel(self, name: str) -> Panel:
         """Load a shipped panel."""
         return tasks.PANELS.load(name)
+
+    def remaining(self, situation: Situation) -> int:
+        """Actions of the engine's own solution that are still to come."""
+        return expert.count_remaining(situation)
 
     @property
     def jvm_pids(self) -> tuple[int, ...]:

@@ -49,14 +49,15 @@ _IN_ROOM = ("pick up {}", "look at {}", "open {}", "activate {}", "move {} to {}
 
 def play_expertly(situation: Situation) -> Decision:
     """Take the next action of the engine's own solution."""
-    path = gold_path(situation.task.id)
-    done = 0
-    for turn in situation.history:
-        if turn.action is not None and done < len(path) and turn.action.text == path[done]:
-            done += 1
-    if done == len(path):
+    rest = _rest_of_path(situation)
+    if not rest:
         return Decision(Action("wait1"), "All is done; I wait for it to take effect.")
-    return Decision(Action(path[done]), _thought(path[done:]))
+    return Decision(Action(rest[0]), _thought(rest))
+
+
+def count_remaining(situation: Situation) -> int:
+    """How many actions of the engine's own solution are still to come."""
+    return len(_rest_of_path(situation))
 
 
 def play_randomly(situation: Situation) -> Decision:
@@ -76,6 +77,16 @@ def play_randomly(situation: Situation) -> Decision:
         return Decision(Action(f"focus on {rng.choice(things)}"))
     form = rng.choice(_IN_ROOM)
     return Decision(Action(form.format(rng.choice(things), rng.choice(things))))
+
+
+def _rest_of_path(situation: Situation) -> tuple[str, ...]:
+    """What is left of the solution after the actions of it that were done, in their order."""
+    path = gold_path(situation.task.id)
+    done = 0
+    for turn in situation.history:
+        if turn.action is not None and done < len(path) and turn.action.text == path[done]:
+            done += 1
+    return path[done:]
 
 
 def _thought(rest: Sequence[str]) -> str:
