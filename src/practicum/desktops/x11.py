@@ -29,6 +29,7 @@ _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
 _WHEEL_UP, _WHEEL_DOWN, _WHEEL_LEFT, _WHEEL_RIGHT = 4, 5, 6, 7
 _AUTH = "MIT-MAGIC-COOKIE-1"
 _CONNECT_LIMIT_S = _MANAGER_LIMIT_S = 10.0
+_ACTIVATE_LIMIT_S = 1.0
 _PROBE_S = 0.01
 _VENDOR_KEYSYMS = 0x1008
 _REACT_LIMIT_S, _QUIET_S = 3.0, 0.3
@@ -225,9 +226,19 @@ class XClient:
         )
 
     def activate(self, window_id: str) -> None:
-        """Ask the window manager to raise a window and give it the keyboard."""
+        """Have the window manager raise a window and give it the keyboard.
+
+        What is typed next must not reach another window, so this waits until it was done. Not
+        for ever: if the window shows a dialog, that one gets the keyboard.
+        """
         now, source_is_pager = 0, 2
-        self._tell("_NET_ACTIVE_WINDOW", self._known(window_id), [source_is_pager, now, 0, 0, 0])
+        window = self._known(window_id)
+        self._tell("_NET_ACTIVE_WINDOW", window, [source_is_pager, now, 0, 0, 0])
+        end_s = time.monotonic() + _ACTIVATE_LIMIT_S
+        while window not in self._longs(self._root, "_NET_ACTIVE_WINDOW"):
+            if time.monotonic() > end_s:
+                return
+            time.sleep(0.002)
 
     def close_window(self, window_id: str) -> None:
         """Ask a window to close."""
