@@ -31,6 +31,7 @@ from practicum.policies.local.stepper import (
     Rows,
     Stepper,
 )
+from practicum.policies.local.table import SamplingTable
 from practicum.policies.local.weights import LocalModel
 
 MIN_SHARED = 16
@@ -127,7 +128,7 @@ class Engine:
         self._parked_with: dict[tuple[int, ...], list[_Slot]] = {}
         self._first_with: dict[tuple[int, ...], _Slot] = {}
         self._latest: _Slot | None = None
-        self._table = _SamplingTable(options.num_slots)
+        self._table = SamplingTable(options.num_slots)
         self._pump: asyncio.Task[None] | None = None
         self._is_paused = False
 
@@ -216,7 +217,14 @@ class Engine:
             self.stats.prompt_tokens += count
             if end == len(request.ids) + len(request.said):
                 self._feeding.remove(request)
-                self._table.start(slot.index, request)
+                self._table.start(
+                    slot.index,
+                    len(request.ids),
+                    len(request.said),
+                    request.limit,
+                    request.sampling,
+                    request.seed,
+                )
                 samples.append(num_rows - 1)
         if not num_rows:
             return None
@@ -382,97 +390,13 @@ class Engine:
         requests = [*self._waiting, *(s.request for s in self._slots if s.request is not None)]
         self._waiting.clear()
         self._feeding.clear()
-        self._table = _SamplingTable(self.options.num_slots)
+        self._table = SamplingTable(self.options.num_slots)
         for slot in self._slots:
             slot.request = None
         self._forget()
         for request in requests:
             if not request.future.done():
                 request.future.set_exception(error)
-
-
-class _SamplingTable:
-    """The slots that are sampling, as arrays: a step touches them all at once."""
-
-    def __init__(self, num_slots: int) -> None:
-        self._positions_S = np.zeros(num_slots, np.int64)
-        self._launched_S = np.zeros(num_slots, np.int64)
-        self._collected_S = np.zeros(num_slots, np.int64)
-        self._limits_S = np.zeros(num_slots, np.int64)
-        self._temperatures_S = np.ones(num_slots, np.float32)
-        self._top_ps_S = np.ones(num_slots, np.float32)
-        self._is_busy_S = np.zeros(num_slots, bool)
-        self.tickets_S = np.zeros(num_slots, np.int64)
-        """Raised when an answer ends: what was launched for it and comes later is ignored."""
-        self._uniforms_S_T = np.zeros((num_slots, 0), np.float32)
-        self._ids_S_T = np.zeros((num_slots, 0), np.int64)
-        self._logprobs_S_T = np.zeros((num_slots, 0), np.float32)
-
-    @property
-    def is_busy(self) -> bool:
-        return bool(self._is_busy_S.any())
-
-    def busy_slots(self) -> list[int]:
-        return np.flatnonzero(self._is_busy_S).tolist()
-
-    def start(self, slot: int, request: _Request) -> None:
-        """The prompt is in the cache: the step being built samples the first token."""
-        limit = request.limit
-        self._widen(limit)
-        generator = np.random.Generator(np.random.Philox(key=request.seed))
-        self._uniforms_S_T[slot, :limit] = generator.random(limit, dtype=np.float32)
-        self._positions_S[slot] = len(request.ids) + len(request.said)
-        self._launched_S[slot] = self._collected_S[slot] = len(request.said)
-        self._limits_S[slot] = limit
-        self._temperatures_S[slot] = request.sampling.temperature
-        self._top_ps_S[slot] = request.sampling.top_p
-        self._is_busy_S[slot] = True
-
-    def take_decode_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Slots whose last sample is to be fed, and where."""
-        slots = np.flatnonzero(self._is_busy_S & (self._launched_S < self._limits_S))
-        positions = self._positions_S[slots]
-        self._positions_S[slots] += 1
-        return slots, positions
-
-    def draws(self, slots_B: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Uniform numbers, temperatures and top-p of the next samples."""
-        uniforms = self._uniforms_S_T[slots_B, self._launched_S[slots_B]]
-        self._launched_S[slots_B] += 1
-        return uniforms, self._temperatures_S[slots_B], self._top_ps_S[slots_B]
-
-    def record(
-        self, slots_B: np.ndarray, ids_B: np.ndarray, logprobs_B: np.ndarray, stops: np.ndarray
-    ) -> np.ndarray:
-        """Keep samples; say which answers they end."""
-        at_B = self._collected_S[slots_B]
-        self._ids_S_T[slots_B, at_B] = ids_B
-        self._logprobs_S_T[slots_B, at_B] = logprobs_B
-        self._collected_S[slots_B] += 1
-        is_last_B = self._collected_S[slots_B] >= self._limits_S[slots_B]
-        is_ended_B: np.ndarray = np.isin(ids_B, stops) | is_last_B
-        return is_ended_B
-
-    def end(self, slot: int) -> tuple[list[int], list[float]]:
-        """The whole answer; the slot samples no more."""
-        count = self._collected_S[slot]
-        self._is_busy_S[slot] = False
-        self.tickets_S[slot] += 1
-        return self._ids_S_T[slot, :count].tolist(), self._logprobs_S_T[slot, :count].tolist()
-
-    def interrupt(self, slot: int) -> list[int]:
-        """Stop sampling for now; what was said so far must be fed again and is kept."""
-        self._is_busy_S[slot] = False
-        said: list[int] = self._ids_S_T[slot, : self._collected_S[slot]].tolist()
-        return said
-
-    def _widen(self, limit: int) -> None:
-        missing = limit - self._ids_S_T.shape[1]
-        if missing > 0:
-            pad = ((0, 0), (0, missing))
-            self._uniforms_S_T = np.pad(self._uniforms_S_T, pad)
-            self._ids_S_T = np.pad(self._ids_S_T, pad)
-            self._logprobs_S_T = np.pad(self._logprobs_S_T, pad)
 
 
 def _make_stepper(model: LocalModel, options: EngineOptions) -> Stepper:
