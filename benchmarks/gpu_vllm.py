@@ -6,7 +6,8 @@
 - *raw*: `LLM.generate` with token ids in, nothing but ids and text out.
 - *raw, with log-probs*: the same with what training needs, a log-probability for each sampled
   token and a seed for each request.
-- *ours*: `VllmPolicy.complete`, all prompts asked at once; always with both.
+- *ours*: `VllmPolicy.complete`, all prompts asked at once; always with both, and with our own
+  last step of sampling, which the others do without.
 
 Every answer has the full number of tokens, since nothing ends one. The prefix cache is emptied
 before each round. Also measured: how far the log-probabilities are from a transformers forward
@@ -38,6 +39,7 @@ from practicum.core.task import Task
 from practicum.policies.rendering import Renderer
 from practicum.policies.vllm_engine import engine_arguments, prepare_process
 from practicum.policies.vllm_policy import VllmPolicy
+from practicum.policies.vllm_sampler import SeededSampler, install
 
 Measured = dict[str, Any]
 NUM_COMPARED = 16
@@ -183,11 +185,16 @@ def measure_throughput(
             for answer in complete_all(policy, prompts, Sampling(max_tokens=new_tokens))
         ),
     }
+    engine = llm.llm_engine
     rates: dict[str, list[float]] = {name: [] for name in ways}
     cpu_s: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds + 1):
         for name, sample in ways.items():
-            llm.llm_engine.reset_prefix_cache()
+            engine.reset_prefix_cache()
+            if name == "ours":
+                install(engine)
+            else:
+                engine.collective_rpc(_restore)
             cpu = time.process_time()
             num_tokens, wall_s = timed(sample)
             assert num_tokens == len(prompts) * new_tokens
@@ -201,6 +208,13 @@ def measure_throughput(
         "rounds": rates,
         "cpu_s": {name: median(values) for name, values in cpu_s.items()},
     }
+
+
+def _restore(worker: Any) -> None:
+    """Give vLLM its own sampling back."""
+    sampler = worker.model_runner.sampler
+    if isinstance(sampler.topk_topp_sampler, SeededSampler):
+        sampler.topk_topp_sampler = sampler.topk_topp_sampler.original
 
 
 def generate(llm: Any, ids: Sequence[list[int]], params: Sequence[Any]) -> int:

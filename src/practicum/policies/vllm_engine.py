@@ -27,7 +27,11 @@ def start_engine(path: Path, config: VllmConfig) -> Any:
     from vllm.engine.arg_utils import EngineArgs
     from vllm.v1.engine.llm_engine import LLMEngine
 
-    return LLMEngine.from_engine_args(EngineArgs(**engine_arguments(path, config)))
+    from practicum.policies.vllm_sampler import install
+
+    engine = LLMEngine.from_engine_args(EngineArgs(**engine_arguments(path, config)))
+    install(engine)
+    return engine
 
 
 def prepare_process() -> None:
