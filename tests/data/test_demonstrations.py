@@ -113,8 +113,24 @@ async def test_slips_are_shown_without_a_loss_and_recovered_from(
     assert "I need" in whole
     assert "I need" not in learned  # how the novice thinks
     assert "I have" in learned
+    assert "Action: inventory" in learned  # what the expert does about a refusal
     assert len(loaded.samples) >= 10
     assert await play_demonstrations(config, textcraft, tasks, renderer) == loaded
+
+
+async def test_a_careless_expert_errs_in_its_own_words(
+    textcraft: Environment, renderer: Renderer
+) -> None:
+    """What it believes is shown and not learned; what it then sees is learned from."""
+    tasks = [t for t in textcraft.panel("train").tasks if t.difficulty == "depth 3"][:12]
+    config = sft_config(slips={"rate": 0.3, "script": "careless"})
+    loaded = await play_demonstrations(config, textcraft, tasks, renderer)
+    whole = "".join(renderer.decode(ids) for ids, _ in loaded.samples)
+    learned = "".join(trained_text(renderer, *sample) for sample in loaded.samples)
+    assert whole.count("Could not find") > 12
+    assert learned.count("Action: inventory") > 12
+    assert whole.count("Thought: I have") > learned.count("Thought: I have") > 60
+    assert len(loaded.samples) >= 10
 
 
 async def test_slips_of_an_unknown_script_are_refused(

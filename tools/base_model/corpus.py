@@ -22,7 +22,7 @@ from practicum.core.episode import Completion, Turn
 from practicum.core.message import Action, Observation
 from practicum.core.task import Task
 from practicum.envs.text.textcraft.env import COMMANDS, RULES, TextCraftGame
-from practicum.envs.text.textcraft.expert import Puzzle, make_plan, play_expertly, read_puzzle
+from practicum.envs.text.textcraft.expert import Puzzle, follow_plan, make_plan, read_puzzle
 from practicum.envs.text.textcraft.invented_tasks import MAX_EXPERT_TURNS, make_tasks
 from practicum.envs.text.textcraft.tasks import first_observation
 from practicum.envs.text.textcraft.world import World
@@ -123,15 +123,15 @@ class _Player:
         )
         if rng.random() < (crafter.looks if refused is None else crafter.notices):
             self._reading = self._first
-            decision = play_expertly(self._situation(observation, forgets=False))
+            decision = follow_plan(self._situation(observation, forgets=False))
             return replace(decision, thought=LOOK + decision.thought)
         if rng.random() < crafter.misreads:
             self._reading = misread(self._first, rng)
         try:
-            decision = play_expertly(self._situation(observation, rng.random() < crafter.forgets))
+            decision = follow_plan(self._situation(observation, rng.random() < crafter.forgets))
         except RecursionError:  # what it read goes in circles
             self._reading = self._first
-            decision = play_expertly(self._situation(observation, forgets=False))
+            decision = follow_plan(self._situation(observation, forgets=False))
         if refused is not None:
             return replace(decision, action=refused)
         if rng.random() < crafter.strays:

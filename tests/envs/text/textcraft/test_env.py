@@ -165,3 +165,17 @@ async def test_the_expert_can_take_over_a_spoilt_game() -> None:
             env, task, lambda s: chance(s) if len(s.history) < 5 else expert(s)
         )
         assert last is not None and last.is_success, task.prompt
+
+
+async def test_the_careless_are_refused_and_a_step_too_few_forbids_no_recipe() -> None:
+    """A craft that wanted more in hand is planned again; a wrong one is not."""
+    env = load_env("textcraft")
+    expert, careless = env.scripts["expert"], env.scripts["careless"]
+    num_refused = 0
+    for task in env.panel("dev").tasks[:40]:
+        turns, last = await transcript(
+            env, task, lambda s: careless(s) if len(s.history) % 3 == 0 else expert(s)
+        )
+        assert last is not None and last.is_success, task.prompt
+        num_refused += sum(turn.is_refused for turn in turns)
+    assert num_refused > 20

@@ -209,6 +209,7 @@ class TextCraft:
     scripts: Mapping[str, Script] = {
         "expert": expert.play_expertly,
         "novice": expert.play_naively,
+        "careless": expert.play_carelessly,
         "random": expert.play_randomly,
     }
 

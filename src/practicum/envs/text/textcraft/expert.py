@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from random import Random
 
 from practicum.core.agent import Situation
 from practicum.core.env import Decision
-from practicum.core.episode import Turn
 from practicum.core.message import Action
 
 Inventory = dict[str, int]
@@ -23,6 +23,8 @@ Inventory = dict[str, int]
 _LINE = re.compile(r"craft (\d+) (.+?) using (.+)")
 _COUNTED = re.compile(r"(\d+) (.+)")
 _GOAL = re.compile(r"Goal: craft (.+)\.")
+_TOO_FEW = "Could not find enough items"
+"""What the game says to a craft that would work with more in hand."""
 _RANDOM_GET_COUNTS = (1, 2, 4, 8)
 
 
@@ -72,23 +74,61 @@ class Plan:
     crafts: list[Listed] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
+    def first_action(self) -> str:
+        """What to do now."""
+        if self.fetch:
+            name, count = next(iter(self.fetch.items()))
+            return f"get {count} {name}"
+        return self.crafts[0].line
+
 
 def play_expertly(situation: Situation) -> Decision:
-    """Take the next action of a plan that reaches the goal."""
+    """Follow a plan that reaches the goal; after a refusal, look at what is there first."""
+    if situation.history and situation.history[-1].is_refused:
+        return Decision(Action("inventory"), "That did not work. I look at what I have.")
+    return follow_plan(situation)
+
+
+def follow_plan(situation: Situation) -> Decision:
+    """Take the next action of a plan from here, whatever happened before."""
     puzzle = read_puzzle(_first_text(situation))
-    inventory, refused = replay(situation.history)
+    inventory, refused = replay(situation)
     plan = make_plan(puzzle, inventory, refused)
-    if plan.fetch:
-        name, count = next(iter(plan.fetch.items()))
-        action = f"get {count} {name}"
-    else:
-        action = plan.crafts[0].line
-    return Decision(Action(action), _thought(inventory, plan))
+    return Decision(Action(plan.first_action()), _thought(inventory, plan))
+
+
+def play_carelessly(situation: Situation) -> Decision:
+    """Think as the expert does and leave something out: the world refuses what follows.
+
+    Either a step is taken for done, or two crafts for one, or something is fetched that must be
+    crafted. Where the plan leaves no room for any of that, its next action is taken.
+    """
+    puzzle = read_puzzle(_first_text(situation))
+    inventory, refused = replay(situation)
+    plan = make_plan(puzzle, inventory, refused)
+    as_planned = _thought(inventory, plan)
+    mistakes: list[Decision] = []
+    believed = dict(inventory)
+    for name, count in plan.fetch.items():
+        believed[name] = believed.get(name, 0) + count
+    for number, (craft, after) in enumerate(pairwise(plan.crafts)):
+        _carry_out(craft, believed)
+        if after != craft:
+            rest = make_plan(puzzle, _held(believed), refused)
+            mistakes.append(Decision(Action(after.line), _thought(_held(believed), rest)))
+            mistakes.append(Decision(Action(f"get {craft.count} {craft.output}"), as_planned))
+        elif number == 0 and not plan.fetch:
+            doubled = tuple((name, 2 * count) for name, count in craft.inputs)
+            twice = Listed(craft.output, 2 * craft.count, doubled)
+            mistakes.append(Decision(Action(twice.line), as_planned))
+    if not mistakes:
+        return Decision(Action(plan.first_action()), as_planned)
+    return Random(situation.seed).choice(mistakes)
 
 
 def count_remaining(situation: Situation) -> int:
     """How many actions the plan from here has."""
-    inventory, refused = replay(situation.history)
+    inventory, refused = replay(situation)
     plan = make_plan(read_puzzle(_first_text(situation)), inventory, refused)
     return len(plan.fetch) + len(plan.crafts)
 
@@ -96,7 +136,7 @@ def count_remaining(situation: Situation) -> int:
 def play_naively(situation: Situation) -> Decision:
     """Fetch what the goal's own recipe names and craft it: never crafts anything else."""
     puzzle = read_puzzle(_first_text(situation))
-    inventory, refused = replay(situation.history)
+    inventory, refused = replay(situation)
     recipe = puzzle.recipes[puzzle.goal][0]
     for name, count in recipe.inputs:
         missing = count - inventory.get(name, 0)
@@ -136,21 +176,33 @@ def read_puzzle(first_text: str) -> Puzzle:
     return Puzzle(puzzle.goal, puzzle.recipes, tuple(fetchable))
 
 
-def replay(history: Sequence[Turn]) -> tuple[Inventory, frozenset[str]]:
-    """Work out what is held, and which actions were refused, from the turns so far."""
+def replay(situation: Situation) -> tuple[Inventory, frozenset[str]]:
+    """Work out what is held, and which actions never work, from the turns so far."""
     inventory: Inventory = {}
-    refused = frozenset(t.action.text for t in history if t.action and t.is_refused)
-    for turn in history:
-        if turn.action is None or turn.is_refused:
+    refused = set()
+    replies = [*(turn.observation for turn in situation.history), situation.observation][1:]
+    for turn, reply in zip(situation.history, replies, strict=True):
+        if turn.action is None:
             continue
         text = turn.action.text
-        if match := re.match(r"get (\d+) (.+)", text):
+        if turn.is_refused:
+            if not reply.text.startswith(_TOO_FEW):
+                refused.add(text)
+        elif match := re.match(r"get (\d+) (.+)", text):
             inventory[match[2]] = inventory.get(match[2], 0) + int(match[1])
         elif match := _LINE.match(text):
-            for name, count in _read_inputs(match[3]):
-                inventory[name] -= count
-            inventory[match[2]] = inventory.get(match[2], 0) + int(match[1])
-    return {name: count for name, count in inventory.items() if count > 0}, refused
+            _carry_out(Listed(match[2], int(match[1]), tuple(_read_inputs(match[3]))), inventory)
+    return _held(inventory), frozenset(refused)
+
+
+def _carry_out(craft: Listed, inventory: Inventory) -> None:
+    for name, count in craft.inputs:
+        inventory[name] -= count
+    inventory[craft.output] = inventory.get(craft.output, 0) + craft.count
+
+
+def _held(inventory: Inventory) -> Inventory:
+    return {name: count for name, count in inventory.items() if count > 0}
 
 
 def make_plan(puzzle: Puzzle, inventory: Inventory, refused: frozenset[str]) -> Plan:
