@@ -119,7 +119,14 @@ class Channel:
         print(json.dumps(value), file=self._out, flush=True)
 
     def wait(self) -> bool:
-        """Wait for the next request; False when there is none."""
+        """Wait for the next request; False when there is none.
+
+        What a GPU process holds in reserve is given back first: the others need the room.
+        """
+        import torch
+
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
         return bool(sys.stdin.readline())
 
 

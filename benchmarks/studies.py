@@ -1,0 +1,349 @@
+"""Experiments with SmolLM2-135M on one GPU: several trainings at once, then paired tables.
+
+    python benchmarks/studies.py --model SMOLLM2_DIR algorithms environments joint [--at-once 4]
+    python benchmarks/studies.py --model SMOLLM2_DIR few [--minutes 22]
+    python benchmarks/studies.py --tiny algorithms environments joint few all  # made small
+
+- *algorithms*: GRPO, PPO, GiGPO and GRPO with a growing horizon, three seeds each, from one start.
+- *environments*: SFT, then GRPO, in BabyAI and SQLGym.
+- *joint*: three environments in one model, against a model each, at equal total episodes.
+- *few*: 100 games of the expert, then GRPO, three seeds; beside it as many minutes of more SFT.
+- *all*: as many games as the expert can play in made-up worlds, then GRPO, three seeds.
+
+Every training has a folder of its own under --out, with its held-out episodes; one that is
+finished is not made again, so a study can be cut off and taken up. --stop-after keeps further
+trainings from starting. Seeds of an arm are samples of the same tasks: success is told per task
+over all of them, and arms are compared task by task. Trainings on one GPU go faster side by side
+under NVIDIA's multi-process service (nvidia-cuda-mps-control -d).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from side_by_side import Job, Runner
+from tiny_model import save_tiny_model
+from train_scene import find_packages_before_benchmarks
+
+from practicum.evaluate.report import latest, tally_tasks
+from practicum.evaluate.statistics import Tally, compare_paired, estimate_success
+from practicum.store.run import Run
+
+SEEDS = (1, 2, 3)
+NUM_UPDATES = 20
+GROUPS = 40
+"""Of eight episodes, in an update."""
+
+
+def _worlds(pattern: str, first: int, last: int) -> str:
+    return ", ".join(f"{pattern}{number}" for number in range(first, last + 1))
+
+
+def _held_out(panel: str = "test") -> str:
+    return f"evaluate={{panel: {panel}, samples: 2, before: false, max_repeated_refusals: 5}}"
+
+
+def _room(tokens: int) -> tuple[str, ...]:
+    return (f"model.max_context={tokens}", "packing.pack_tokens=8192", "sampler.slots=192")
+
+
+def _sft(name: str, config: str, *settings: str, room: int = 2048, panel: str = "test") -> Job:
+    shared = ("epochs=2", "batch_size=16", "optimizer.learning_rate=3e-4", "seed=1")
+    return Job(name, "sft", config, (*_room(room), _held_out(panel), *shared, *settings))
+
+
+def _rl(
+    name: str, config: str, start: str, *settings: str, room: int = 2048, panel: str = "test"
+) -> Job:
+    budget = (
+        f"num_updates={NUM_UPDATES}",
+        "max_minutes=null",
+        f"groups.per_update={GROUPS}",
+        f"groups.max_per_update={GROUPS}",
+        "algorithm.minibatches=2",
+    )
+    return Job(name, "rl", config, (*_room(room), _held_out(panel), *budget, *settings), start)
+
+
+CRAFT_GAMES = f"[train, train~w1, {_worlds('invented~', 101, 102)}]"
+CRAFT_TASKS = f"panel=[{_worlds('train~w', 1, 3)}, {_worlds('invented~', 1, 6)}]"
+HORIZON = "[{update: 0, max_turns: 6}, {update: 6, max_turns: 12}, {update: 13, max_turns: 20}]"
+ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "GRPO": ("rl_textcraft_smollm2", ("algorithm.negative_weight=1.0",)),
+    "PPO": ("rl_textcraft_ppo_smollm2", ()),
+    "GiGPO": ("rl_textcraft_gigpo_smollm2", ()),
+    "GRPO, growing horizon": (
+        "rl_textcraft_horizon_smollm2",
+        ("algorithm.negative_weight=1.0", f"horizon={HORIZON}"),
+    ),
+}
+START = _sft(
+    "start",
+    "sft_textcraft_smollm2",
+    f"demonstrations.panel={CRAFT_GAMES}",
+    "demonstrations.max_tasks=null",
+)
+
+
+def arm(name: str) -> list[Job]:
+    config, settings = ARMS[name]
+    stem = name.lower().replace(",", "").replace(" ", "-")
+    own = (CRAFT_TASKS, "groups.variants=1", *settings)
+    return [_rl(f"{stem}-{seed}", config, "start", *own, f"seed={seed}") for seed in SEEDS]
+
+
+OTHERS = {
+    "babyai": (
+        _sft(
+            "sft-babyai",
+            "sft_babyai_smollm2",
+            "demonstrations.panel=train-20",
+            "demonstrations.max_tasks=600",
+            room=3072,
+            panel="test-20",
+        ),
+        _rl(
+            "rl-babyai",
+            "rl_babyai_smollm2",
+            "sft-babyai",
+            "panel=train-20",
+            "seed=1",
+            room=3072,
+            panel="test-20",
+        ),
+    ),
+    "sqlgym": (
+        _sft("sft-sqlgym", "sft_sqlgym_smollm2", "demonstrations.max_tasks=null"),
+        _rl("rl-sqlgym", "rl_sqlgym_smollm2", "sft-sqlgym", "seed=1"),
+    ),
+}
+TWENTY = "evaluate: {panel: test-20}"
+JOINT = (
+    _sft(
+        "sft-joint",
+        "sft_joint_smollm2",
+        f"mixture.envs.textcraft={{panel: {CRAFT_GAMES}}}",
+        f"mixture.envs.babyai={{panel: train-20, max_tasks: 600, {TWENTY}}}",
+        "mixture.envs.sqlgym={}",
+        room=3072,
+    ),
+    _rl(
+        "rl-joint",
+        "rl_joint_smollm2",
+        "sft-joint",
+        f"mixture.envs.textcraft.panel={CRAFT_TASKS.removeprefix('panel=')}",
+        "mixture.envs.babyai.panel=train-20",
+        "mixture.envs.babyai.evaluate={panel: test-20}",
+        "mixture.adaptive=null",
+        f"groups.per_update={3 * GROUPS}",
+        f"groups.max_per_update={3 * GROUPS}",
+        "algorithm.minibatches=6",
+        "seed=1",
+        room=3072,
+    ),
+)
+
+
+SLIPS = "demonstrations.slips={rate: 0.15, script: careless}"
+
+
+def few_jobs(minutes: float) -> list[Job]:
+    games = (
+        "demonstrations.variants=14",
+        SLIPS,
+        "demonstrations.max_tasks=100",
+        "epochs=1",
+        "batch_size=8",
+    )
+    tasks = f"[train, {_worlds('train~w', 1, 8)}]"
+    jobs = []
+    for seed in SEEDS:
+        sft = _sft(f"few-{seed}", "sft_textcraft_smollm2", *games, f"seed={seed}")
+        rl = Job(
+            f"few-rl-{seed}",
+            "rl",
+            "rl_textcraft_smollm2",
+            (*_room(2048), _held_out(), f"panel={tasks}", f"max_minutes={minutes}", f"seed={seed}"),
+            sft.name,
+        )
+        jobs += [sft, rl]
+    control = _sft("few-control", "sft_textcraft_smollm2", *games, "seed=1")
+    return [*jobs, replace(control, repeats="few-1", repeat_s=60 * minutes)]
+
+
+def all_jobs(minutes: float) -> list[Job]:
+    games = f"[train, {_worlds('train~w', 1, 15)}, {_worlds('invented~', 101, 150)}]"
+    jobs = []
+    for seed in SEEDS:
+        sft = _sft(
+            f"all-{seed}",
+            "sft_textcraft_smollm2",
+            f"demonstrations.panel={games}",
+            "demonstrations.max_tasks=null",
+            SLIPS,
+            "epochs=1",
+            "batch_size=32",
+            "optimizer.learning_rate=5e-4",
+            f"seed={seed}",
+        )
+        rl = Job(
+            f"all-rl-{seed}",
+            "rl",
+            "rl_textcraft_smollm2",
+            (
+                *_room(2048),
+                _held_out(),
+                CRAFT_TASKS,
+                "difficulties=[depth 2, depth 3, depth 4]",
+                "curriculum={}",
+                "groups.variants=1",
+                "algorithm.negative_weight=1.0",
+                "optimizer.learning_rate=2e-5",
+                f"max_minutes={minutes}",
+                f"seed={seed}",
+            ),
+            sft.name,
+        )
+        beside = [
+            Job(f"all-{panel}-{seed}", "eval", panel, (), rl.name) for panel in ("renamed", "deep")
+        ]
+        jobs += [sft, rl, *beside]
+    return jobs
+
+
+def jobs_of(studies: Iterable[str], minutes: float) -> list[Job]:
+    """All trainings of the studies, the longest first; what two of them share comes once."""
+    wanted: dict[str, list[Job]] = {
+        "joint": [*JOINT, START, arm("GRPO")[0], *OTHERS["babyai"], *OTHERS["sqlgym"]],
+        "algorithms": [START, *(job for name in ARMS for job in arm(name))],
+        "environments": [*OTHERS["babyai"], *OTHERS["sqlgym"]],
+        "few": few_jobs(minutes),
+        "all": all_jobs(minutes),
+    }
+    chosen = [job for name, jobs in wanted.items() if name in studies for job in jobs]
+    return list({job.name: job for job in chosen}.values())
+
+
+def last_evaluations(run: Path) -> dict[str, Path]:
+    """The folders of a training's last evaluation, by environment; one alone has no name."""
+    if (run / "episodes.jsonl").exists() and not (run / "evals").exists():
+        return {"": run}
+    last = max((run / "evals").glob("update-*"))
+    parts = {path.parent.name: path.parent for path in last.glob("*/config.json")}
+    return parts or {"": last}
+
+
+def tallies(runs: Sequence[Path], env: str = "") -> dict[str, Tally]:
+    """Success per task, the seeds' samples together."""
+    found: dict[str, Tally] = {}
+    for path in runs:
+        run = Run.open(last_evaluations(path)[env])
+        for task, new in tally_tasks(run.tasks(), latest(run.episodes()).values()).items():
+            old = found.get(task, Tally(0, 0))
+            found[task] = Tally(old.successes + new.successes, old.samples + new.samples)
+    return found
+
+
+def percent(mean: float, low: float, high: float, sign: str = "") -> str:
+    return f"{100 * mean:{sign}.1f} [{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"
+
+
+def success(measured: dict[str, Tally]) -> str:
+    estimate = estimate_success(list(measured.values()))
+    return percent(estimate.mean, estimate.low, estimate.high) if estimate else "–"
+
+
+def against(measured: dict[str, Tally], other: dict[str, Tally]) -> str:
+    """The difference, paired; p; the smallest difference that would have been seen."""
+    common = [task for task in measured if task in other]
+    result = compare_paired([other[t] for t in common], [measured[t] for t in common])
+    gap = result.difference
+    return (
+        f"{percent(gap.mean, gap.low, gap.high, '+')}, p = {result.p_value:.2g}, "
+        f"least {100 * result.minimum_detectable:.1f}"
+    )
+
+
+Row = tuple[str, Sequence[str], str, Sequence[str]]
+"""What it is, its trainings, which of their environments, and whom they are compared with."""
+
+
+def rows_of(study: str) -> list[Row]:
+    def seeds(stem: str) -> list[str]:
+        return [f"{stem}-{seed}" for seed in SEEDS]
+
+    stems = {name: [job.name for job in arm(name)] for name in ARMS}
+    if study == "algorithms":
+        gains = [(f"{name} over start", stems[name], "", ["start"]) for name in ARMS]
+        others = [name for name in ARMS if name != "GRPO"]
+        return [
+            *gains,
+            *((f"{name} over GRPO", stems[name], "", stems["GRPO"]) for name in others),
+        ]
+    if study == "environments":
+        return [(f"{env}, GRPO over SFT", [f"rl-{env}"], "", [f"sft-{env}"]) for env in OTHERS]
+    if study == "joint":
+        single = {"textcraft": stems["GRPO"][:1], **{env: [f"rl-{env}"] for env in OTHERS}}
+        return [
+            (f"{env}, joint over single", ["rl-joint"], env, one) for env, one in single.items()
+        ]
+    if study == "few":
+        one = [(f"seed {s}, GRPO over SFT", [f"few-rl-{s}"], "", [f"few-{s}"]) for s in SEEDS]
+        control = ("seed 1, more SFT over SFT", ["few-control"], "", ["few-1"])
+        versus = ("seed 1, GRPO over more SFT", ["few-rl-1"], "", ["few-control"])
+        return [*one, ("all seeds", seeds("few-rl"), "", seeds("few")), control, versus]
+    one = [(f"seed {s}, GRPO over SFT", [f"all-rl-{s}"], "", [f"all-{s}"]) for s in SEEDS]
+    together: Row = ("all seeds", seeds("all-rl"), "", seeds("all"))
+    beside: list[Row] = [(p, seeds(f"all-{p}"), "", []) for p in ("renamed", "deep")]
+    return [*one, together, *beside]
+
+
+def show(study: str, runner: Runner) -> None:
+    print(f"\n## {study}\n\n| | tasks | first, % | second, % | difference, points |")
+    print("| --- " * 5 + "|")
+    for name, runs, env, other_runs in rows_of(study):
+        missing = [run for run in (*runs, *other_runs) if not runner.finished(run)]
+        if missing:
+            print(f"| {name} | – | not finished: {', '.join(missing)} | – | – |")
+            continue
+        measured = tallies([runner.out / run for run in runs], env)
+        cells = [name, str(len(measured)), success(measured), "–", "–"]
+        if other_runs:
+            other = tallies([runner.out / run for run in other_runs])
+            cells[3:] = [success(other), against(measured, other)]
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def main() -> None:
+    names = ("algorithms", "environments", "joint", "few", "all")
+    ask = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    ask.add_argument("--model", type=Path, help="SmolLM2-135M-Instruct, a Hugging Face folder")
+    ask.add_argument("--tiny", action="store_true", help="a million random weights, two updates")
+    ask.add_argument("--out", type=Path, default=Path("runs/studies"))
+    ask.add_argument("--at-once", type=int, default=4)
+    ask.add_argument("--minutes", type=float, default=20, help="of RL, in `few` and `all`")
+    ask.add_argument("--stop-after", type=float, default=math.inf, help="seconds")
+    ask.add_argument("studies", nargs="+", choices=names)
+    args = ask.parse_args()
+    if args.tiny == bool(args.model):
+        ask.error("give either --model or --tiny")
+    args.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        if args.tiny:
+            save_tiny_model(Path(scratch))
+        model = args.model or Path(scratch)
+        runner = Runner(model, args.out, args.at_once, args.stop_after, args.tiny)
+        asyncio.run(runner.run_all(jobs_of(args.studies, args.minutes)))
+    for study in args.studies:
+        show(study, runner)
+
+
+if __name__ == "__main__":
+    find_packages_before_benchmarks()
+    main()
