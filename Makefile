@@ -27,6 +27,9 @@ AREAL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-areal),test-areal)
 # And for verifiers and OpenEnv, which need 130 MB on top of .venv.
 ADAPTER_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-openenv),test-adapters)
 
+# CI's disk may be small: there an environment goes once its tests have passed.
+leave = $(if $(filter true,$(CI)),@rm -rf $(1))
+
 .PHONY: quickstart test test-vllm test-osworld test-verl test-verl-training test-areal test-adapters \
   lint bench docs clean
 
@@ -68,6 +71,7 @@ test: .venv/.dev lint $(VLLM_TESTS) $(VERL_TESTS) $(AREAL_TESTS) $(ADAPTER_TESTS
 
 test-vllm: .venv-vllm/.vllm
 	.venv-vllm/bin/python -m pytest tests/policies/test_vllm_policy.py
+	$(call leave,.venv-vllm)
 
 test-verl: .venv-verl/.verl
 	.venv-verl/bin/python -m pytest tests/adapters/test_verl_loop.py \
@@ -75,6 +79,7 @@ test-verl: .venv-verl/.verl
 
 test-verl-training: .venv-verl/.verl
 	.venv-verl/bin/python -m pytest tests/adapters/test_verl_training.py
+	$(call leave,.venv-verl)
 
 test-osworld: .venv/.dev .venv-osworld/.osworld
 	.venv/bin/python -m pytest tests/desktops/test_osworld_client.py
@@ -82,10 +87,12 @@ test-osworld: .venv/.dev .venv-osworld/.osworld
 test-areal: .venv-areal/.areal
 	.venv-areal/bin/python -m pytest tests/adapters/test_areal.py \
 	  tests/adapters/test_areal_settings.py tests/adapters/test_areal_client.py
+	$(call leave,.venv-areal)
 
 test-adapters: .venv-verifiers/.verifiers .venv-openenv/.openenv
 	.venv-verifiers/bin/python -m pytest tests/adapters/test_verifiers.py
 	.venv-openenv/bin/python -m pytest tests/adapters/test_openenv.py
+	$(call leave,.venv-verifiers .venv-openenv)
 
 lint: .venv/.dev
 	.venv/bin/ruff format --check .
