@@ -161,7 +161,7 @@ def few_jobs(minutes: float) -> list[Job]:
         "epochs=1",
         "batch_size=8",
     )
-    tasks = f"[train, {_worlds('train~w', 1, 8)}]"
+    tasks = f"[train, {_worlds('train~w', 1, 4)}, {_worlds('invented~', 1, 6)}]"
     jobs = []
     for seed in SEEDS:
         sft = _sft(f"few-{seed}", "sft_textcraft_smollm2", *games, f"seed={seed}")
@@ -169,7 +169,14 @@ def few_jobs(minutes: float) -> list[Job]:
             f"few-rl-{seed}",
             "rl",
             "rl_textcraft_smollm2",
-            (*_room(2048), _held_out(), f"panel={tasks}", f"max_minutes={minutes}", f"seed={seed}"),
+            (
+                *_room(2048),
+                _held_out(),
+                f"panel={tasks}",
+                "difficulties=[depth 1, depth 2, depth 3]",
+                f"max_minutes={minutes}",
+                f"seed={seed}",
+            ),
             sft.name,
         )
         jobs += [sft, rl]
