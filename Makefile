@@ -3,7 +3,7 @@
 # make test-vllm    set up, then the tests against vLLM's engine on the CPU
 # make test-osworld set up, then the tests with OSWorld's own client
 # make test-verl    set up, then the tests in verl
-# make test-verl-training  set up, then train with verl on the CPU, for some minutes
+# make test-verl-training  the same, then train with verl on the CPU, for some minutes
 # make test-areal   set up, then the tests in AReaL
 # make test-adapters set up, then the tests with verifiers and OpenEnv
 SHELL := /bin/bash
@@ -18,8 +18,7 @@ VLLM_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-vllm),test-vllm)
 OSWORLD := $(if $(filter true,$(CI))$(wildcard .venv-osworld),.venv-osworld/.osworld)
 
 # And for verl, of 1.4 GB; only CI trains with it, which takes minutes.
-VERL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-verl),test-verl) \
-  $(if $(filter true,$(CI)),test-verl-training)
+VERL_TESTS := $(if $(filter true,$(CI)),test-verl-training,$(if $(wildcard .venv-verl),test-verl))
 
 # And for AReaL, of 1.8 GB.
 AREAL_TESTS := $(if $(filter true,$(CI))$(wildcard .venv-areal),test-areal)
@@ -63,7 +62,8 @@ quickstart: .venv/.train
 .venv-verl/.verl: pyproject.toml constraints-verl.txt tools/setup
 	@tools/setup verl && touch $@
 
-.venv-areal/.areal: pyproject.toml constraints-areal.txt tools/setup
+# AReaL's tests play on desktops, which come with .venv.
+.venv-areal/.areal: pyproject.toml constraints-areal.txt tools/setup | .venv/.dev
 	@tools/setup areal && touch $@
 
 test: .venv/.dev lint $(VLLM_TESTS) $(VERL_TESTS) $(AREAL_TESTS) $(ADAPTER_TESTS) $(OSWORLD)
@@ -77,7 +77,7 @@ test-verl: .venv-verl/.verl
 	.venv-verl/bin/python -m pytest tests/adapters/test_verl_loop.py \
 	  tests/adapters/test_verl_settings.py tests/train/test_losses_against_verl.py
 
-test-verl-training: .venv-verl/.verl
+test-verl-training: test-verl
 	.venv-verl/bin/python -m pytest tests/adapters/test_verl_training.py
 	$(call leave,.venv-verl)
 
