@@ -18,6 +18,7 @@ from practicum.core.task import Task
 from practicum.train import update
 from practicum.train.algorithms import ALGORITHMS, make_algorithm
 from practicum.train.algorithms.base import Tokens
+from practicum.train.batch import episode_samples
 from practicum.train.trainer import Scored
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -212,6 +213,14 @@ def test_ppo_hands_credit_over_turns_or_over_tokens() -> None:
     tokens = estimate("token")
     assert tokens.advantages_T == pytest.approx([0.25, 0.3, 0.2])
     assert tokens.found["returns"] == pytest.approx([0.75, 0.9, 1.0])
+
+
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_what_a_turn_without_tokens_earned_is_not_lost(empty: int) -> None:
+    turns = [make_turn(() if n == empty else (5, 6), reward=0.5 * n) for n in range(3)]
+    samples = episode_samples(make_episode(0, turns), (0.0,) * 3)
+    earned = [float(r) for sample in samples for r in sample.rewards[sample.is_trained] if r]
+    assert earned == {0: [0.5, 1.0], 1: [0.5, 1.0], 2: [1.5]}[empty]
 
 
 def test_dr_grpo_divides_by_a_constant_for_each_episode() -> None:

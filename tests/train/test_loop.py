@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from train.toy import toy_table, toy_tasks
 
 from practicum.config.train import RlConfig
 from practicum.core.episode import Episode
-from practicum.core.errors import EnvError
+from practicum.core.errors import DivergedError, EnvError
 from practicum.policies.local.engine import EngineOptions
 from practicum.policies.local.policy import HfPolicy
 from practicum.train.checkpoint import (
@@ -170,6 +171,18 @@ async def test_a_world_that_is_gone_stops_the_run_and_costs_no_update(tmp_path: 
     run.parts = [Part("toy", toy_table(run.policy), toy_tasks())]
     await run.train()
     assert [row["update"] for row in run.rows] == [1, 2, 3]
+
+
+async def test_a_gradient_that_is_no_number_stops_the_run_before_it_is_applied(
+    tmp_path: Path,
+) -> None:
+    run = ToyRun(tmp_path, make_config(num_updates=3))
+    before = run.weights_hash()
+    spoiled = next(p for p in run.trainer.model.network.parameters() if p.requires_grad)
+    spoiled.register_hook(lambda grad: grad * math.nan)
+    with pytest.raises(DivergedError, match="gradient of update 1 is nan"):
+        await run.train()
+    assert run.weights_hash() == before and run.rows == []
 
 
 async def test_a_broken_episode_is_played_again(tmp_path: Path) -> None:

@@ -36,6 +36,10 @@ class StoreError(PracticumError):
     """A run folder cannot be read or written as asked; nothing in it was changed."""
 
 
+class DivergedError(PracticumError):
+    """A training's numbers are no numbers any more; the weights are as they were before."""
+
+
 class EpisodeError(PracticumError):
     """An episode broke for a reason the policy cannot cause."""
 

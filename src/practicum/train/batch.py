@@ -104,7 +104,7 @@ class _Family:
 
 def episode_samples(episode: Episode, advantages: Sequence[float]) -> list[Sample]:
     """The sequences of an episode; the sampled tokens of a turn share its advantage."""
-    rewards = turn_rewards(episode)
+    rewards = _sampled_rewards(episode)
     assert len(advantages) == len(episode.turns)
     samples = [
         _sample(
@@ -134,6 +134,18 @@ def turn_rewards(episode: Episode) -> list[float]:
     rewards[-1] += episode.reward.value - sum(rewards)
     dense = episode.reward.dense or (0.0,) * len(rewards)
     return [earned + extra for earned, extra in zip(rewards, dense, strict=True)]
+
+
+def _sampled_rewards(episode: Episode) -> list[float]:
+    """What each turn earned; one without a sampled token leaves it to the nearest before it."""
+    rewards = turn_rewards(episode)
+    sampled = [n for n, turn in enumerate(episode.turns) if turn.completion.token_ids]
+    if not sampled:
+        return rewards
+    left = [0.0] * len(rewards)
+    for number, reward in enumerate(rewards):
+        left[max((n for n in sampled if n <= number), default=sampled[0])] += reward
+    return left
 
 
 def written_sample(token_ids: Sequence[int], is_trained: Sequence[bool]) -> Sample:

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from practicum.config.train import LoraConfig, ModelConfig, OptimizerConfig, PackingConfig
+from practicum.core.errors import DivergedError
 from practicum.policies.local.attention import PackedLayout
 from practicum.policies.local.lean import plain_products
 from practicum.policies.local.stepper import hidden_states, lean_hidden_states, output_head
@@ -207,6 +208,11 @@ class LocalTrainer:
                 self._value_head.parameters(), self._config.max_grad_norm
             )
         rate = self.learning_rate(update)
+        if not math.isfinite(norm):
+            raise DivergedError(
+                f"the gradient of update {update + 1} is {float(norm)}, training has diverged: "
+                f"go on from a checkpoint with an optimizer.learning_rate below {rate:g}"
+            )
         for group in self._optimizer.param_groups:
             group["lr"] = rate * group["scale"]
         self._optimizer.step()
