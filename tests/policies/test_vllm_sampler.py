@@ -32,33 +32,29 @@ class Wound:
         self.offset = offset
 
 
-def drawn(generators: dict[int, Any], num_rows: int) -> np.ndarray:
-    return uniforms(generators, num_rows)
-
-
 def original(*_: object) -> tuple[str, None]:
     return "vLLM's own", None
 
 
 def test_a_number_depends_on_seed_and_count_and_not_on_the_company() -> None:
     alone = Wound(7)
-    first, second = (drawn({0: alone}, 1)[0] for _ in range(2))
+    first, second = (uniforms({0: alone}, 1)[0] for _ in range(2))
     beside = {row: Wound(row) for row in range(64)}
-    assert drawn(beside, 64)[7] == first != second == drawn(beside, 64)[7]
+    assert uniforms(beside, 64)[7] == first != second == uniforms(beside, 64)[7]
 
 
 def test_a_token_that_was_not_used_is_drawn_again() -> None:
     generator = Wound(3)
-    first = drawn({0: generator}, 1)
+    first = uniforms({0: generator}, 1)
     generator.set_offset(generator.get_offset() - 4)  # as vLLM does while a prompt is read in parts
-    assert drawn({0: generator}, 1) == first
+    assert uniforms({0: generator}, 1) == first
 
 
 @pytest.mark.parametrize("make", [Wound, lambda seed: torch.Generator().manual_seed(seed)])
 def test_numbers_are_uniform_over_seeds_and_over_time(make: Any) -> None:
     generators = {row: make(row) for row in range(NUM_ROWS)}
-    over_seeds = drawn(generators, NUM_ROWS)
-    over_time = np.concatenate([drawn({0: generators[5]}, 1) for _ in range(NUM_ROWS)])
+    over_seeds = uniforms(generators, NUM_ROWS)
+    over_time = np.concatenate([uniforms({0: generators[5]}, 1) for _ in range(NUM_ROWS)])
     for numbers in (over_seeds, over_time):
         assert numbers.min() >= 0 and numbers.max() < 1
         counts = np.histogram(numbers, 16, (0, 1))[0]

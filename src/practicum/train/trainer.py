@@ -201,16 +201,14 @@ class LocalTrainer:
         """Move the weights by the gradient that was gathered."""
         head = [] if self._value_head is None else list(self._value_head.parameters())
         self.team.add_gradients([*self._masters, *head])
-        norm = torch.nn.utils.clip_grad_norm_(self._masters, self._config.max_grad_norm)
-        if self._value_head is not None:
-            # By itself: an untrained head has gradients that would drown the model's.
-            torch.nn.utils.clip_grad_norm_(
-                self._value_head.parameters(), self._config.max_grad_norm
-            )
+        limit = self._config.max_grad_norm
+        norm = float(torch.nn.utils.clip_grad_norm_(self._masters, limit))
+        # The head by itself: while untrained its gradients would drown the model's.
+        head_norm = float(torch.nn.utils.clip_grad_norm_(head, limit))
         rate = self.learning_rate(update)
-        if not math.isfinite(norm):
+        if not math.isfinite(total := norm + head_norm):
             raise DivergedError(
-                f"the gradient of update {update + 1} is {float(norm)}, training has diverged: "
+                f"the gradient of update {update + 1} is {total}, training has diverged: "
                 f"go on from a checkpoint with an optimizer.learning_rate below {rate:g}"
             )
         for group in self._optimizer.param_groups:
@@ -221,7 +219,7 @@ class LocalTrainer:
             with torch.no_grad():
                 torch._foreach_copy_(self._params, self._masters)
         self.num_steps += 1
-        return {"grad_norm": float(norm), "lr": rate}
+        return {"grad_norm": norm, "lr": rate}
 
     @torch.no_grad()
     def look(self, packs: Sequence[Pack], network: Any = None) -> list[Known]:
