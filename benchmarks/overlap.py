@@ -20,7 +20,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-WAYS = {"take turns": ["groups.carry_over=false"], "carry over": ["groups.carry_over=true"]}
+TAKE_TURNS = {"take turns": ["groups.carry_over=false"]}
+CARRY_OVER = {"carry over": ["groups.carry_over=true"]}
 
 
 def train(config: str, out: Path, settings: list[str]) -> tuple[dict[str, Any], list[Any]]:
@@ -60,10 +61,11 @@ def main() -> None:
     ask.add_argument("--out", type=Path, default=Path("runs/overlap"))
     ask.add_argument("settings", nargs="*")
     args = ask.parse_intermixed_args()
-    ways = WAYS | {
+    overlaps = {
         f"overlap {bound}": ["groups.carry_over=false", f"overlap.max_staleness={bound}"]
         for bound in args.bounds
     }
+    ways = TAKE_TURNS | overlaps | CARRY_OVER
     print(
         "| | updates | s an update | updates an hour | groups that teach | sampled tokens a s | "
         "training s | trainer waits s | updates behind | success after, % |"

@@ -36,7 +36,7 @@ from practicum.evaluate.statistics import Tally, compare_paired, estimate_succes
 from practicum.store.run import Run
 
 SEEDS = (1, 2, 3)
-NUM_UPDATES = 20
+NUM_UPDATES = 16
 GROUPS = 40
 """Of eight episodes, in an update."""
 
@@ -73,7 +73,7 @@ def _rl(
 
 CRAFT_GAMES = f"[train, train~w1, {_worlds('invented~', 101, 102)}]"
 CRAFT_TASKS = f"panel=[{_worlds('train~w', 1, 3)}, {_worlds('invented~', 1, 6)}]"
-HORIZON = "[{update: 0, max_turns: 6}, {update: 6, max_turns: 12}, {update: 13, max_turns: 20}]"
+HORIZON = "[{update: 0, max_turns: 6}, {update: 5, max_turns: 12}, {update: 10, max_turns: 20}]"
 ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "GRPO": ("rl_textcraft_smollm2", ("algorithm.negative_weight=1.0",)),
     "PPO": ("rl_textcraft_ppo_smollm2", ()),
@@ -114,6 +114,7 @@ OTHERS = {
             "sft-babyai",
             "panel=train-20",
             "seed=1",
+            "sampler.slots=128",
             room=3072,
             panel="test-20",
         ),
@@ -144,6 +145,7 @@ JOINT = (
         f"groups.per_update={3 * GROUPS}",
         f"groups.max_per_update={3 * GROUPS}",
         "algorithm.minibatches=6",
+        "sampler.slots=160",
         "seed=1",
         room=3072,
     ),
@@ -247,10 +249,11 @@ def last_evaluations(run: Path) -> dict[str, Path]:
 
 
 def tallies(runs: Sequence[Path], env: str = "") -> dict[str, Tally]:
-    """Success per task, the seeds' samples together."""
+    """Success per task, the seeds' samples together; of `env` where a run has several."""
     found: dict[str, Tally] = {}
     for path in runs:
-        run = Run.open(last_evaluations(path)[env])
+        parts = last_evaluations(path)
+        run = Run.open(parts.get(env) or parts[""])
         for task, new in tally_tasks(run.tasks(), latest(run.episodes()).values()).items():
             old = found.get(task, Tally(0, 0))
             found[task] = Tally(old.successes + new.successes, old.samples + new.samples)
@@ -298,7 +301,8 @@ def rows_of(study: str) -> list[Row]:
     if study == "joint":
         single = {"textcraft": stems["GRPO"][:1], **{env: [f"rl-{env}"] for env in OTHERS}}
         return [
-            (f"{env}, joint over single", ["rl-joint"], env, one) for env, one in single.items()
+            *((f"{env}, joint over single", ["rl-joint"], env, one) for env, one in single.items()),
+            *((f"{env}, joint, GRPO over SFT", ["rl-joint"], env, ["sft-joint"]) for env in single),
         ]
     if study == "few":
         one = [(f"seed {s}, GRPO over SFT", [f"few-rl-{s}"], "", [f"few-{s}"]) for s in SEEDS]
@@ -322,7 +326,7 @@ def show(study: str, runner: Runner) -> None:
         measured = tallies([runner.out / run for run in runs], env)
         cells = [name, str(len(measured)), success(measured), "–", "–"]
         if other_runs:
-            other = tallies([runner.out / run for run in other_runs])
+            other = tallies([runner.out / run for run in other_runs], env)
             cells[3:] = [success(other), against(measured, other)]
         print(f"| {' | '.join(cells)} |", flush=True)
 
