@@ -133,6 +133,19 @@ async def test_a_careless_expert_errs_in_its_own_words(
     assert len(loaded.samples) >= 10
 
 
+async def test_another_script_can_be_learned_from(
+    textcraft: Environment, renderer: Renderer
+) -> None:
+    tasks = [t for t in textcraft.panel("train").tasks if t.difficulty == "depth 2"][:3]
+    config = sft_config(script="stepwise")
+    loaded = await play_demonstrations(config, textcraft, tasks, renderer)
+    assert all(" (0)" in trained_text(renderer, *sample) for sample in loaded.samples)
+    with pytest.raises(ConfigError, match="stepwise"):
+        await play_demonstrations(sft_config(script="stepwize"), textcraft, tasks, renderer)
+    with pytest.raises(ValueError, match="source=expert"):
+        sft_config(source="table", path="t.jsonl", script="stepwise")
+
+
 async def test_slips_of_an_unknown_script_are_refused(
     textcraft: Environment, renderer: Renderer
 ) -> None:

@@ -134,6 +134,8 @@ class DemonstrationsConfig(StrictConfig):
     """Successes of a task that are learned from, no two alike, for `source: run`."""
     longer: Literal["refuse", "skip"] = "refuse"
     """What to do with demonstrations over `model.max_context`: none is ever cut."""
+    script: str = "expert"
+    """Which of the environment's programmed players is learned from."""
     turns: Literal["all", "accepted"] = "all"
     """`accepted`: no loss on answers the world refused or that missed the format."""
     slips: SlipsConfig | None = None
@@ -144,7 +146,7 @@ class DemonstrationsConfig(StrictConfig):
         if (self.source == "expert") != (self.path is None):
             raise ValueError("demonstrations.path belongs to demonstrations.source=table or run")
         owners = {
-            "expert": ("slips", "panel", "difficulties", "max_tasks", "variants"),
+            "expert": ("script", "slips", "panel", "difficulties", "max_tasks", "variants"),
             "run": ("per_task",),
         }
         for owner, names in owners.items():

@@ -35,12 +35,13 @@ class Demonstrations:
 async def play_demonstrations(
     config: SftConfig, environment: Environment, tasks: Sequence[Task], renderer: Renderer
 ) -> Demonstrations:
-    """Let the environment's expert play the tasks, as ids under the renderer."""
+    """Let one of the environment's scripts play the tasks, as ids under the renderer."""
     wanted = config.demonstrations
     slips = None
     if wanted.slips is not None:
         slips = Slips(wanted.slips.rate, wanted.slips.script, config.seed)
-    episodes = await expert_episodes(environment, tasks, get_format(config.format), slips=slips)
+    form = get_format(config.format)
+    episodes = await expert_episodes(environment, tasks, form, wanted.script, slips)
     by_id = {task.id: task for task in tasks}
     conversations = [episode_conversation(e, by_id[e.task_id], wanted.turns) for e in episodes]
     if slips is not None:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import random
+import re
 import warnings
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from practicum.core.env import StepResult
+from practicum.core.agent import Situation
+from practicum.core.env import Decision, StepResult
 from practicum.envs.contract import transcript
 from practicum.envs.registry import load_env
 from practicum.envs.text.textcraft.env import TextCraftGame
@@ -156,10 +158,41 @@ async def test_the_expert_wins_in_other_worlds(world_id: str) -> None:
         assert last is not None and last.is_success, goal
 
 
-async def test_the_expert_can_take_over_a_spoilt_game() -> None:
+@pytest.mark.parametrize("panel", ["dev", "test", "deep", "invented~1"])
+async def test_one_craft_at_a_time_wins_too_and_is_never_refused(panel: str) -> None:
+    env = load_env("textcraft")
+    for task in env.panel(panel).tasks[:120]:
+        turns, last = await transcript(env, task, env.scripts["stepwise"])
+        assert last is not None and last.is_success, task.prompt
+        assert not any(turn.is_refused for turn in turns), task.prompt
+
+
+async def test_stepwise_numbers_are_copied_and_never_worked_out() -> None:
+    """Each stands in a listed command with what it counts, or counts what is held."""
+    env = load_env("textcraft")
+
+    def play_and_check(situation: Situation) -> Decision:
+        decision = env.scripts["stepwise"](situation)
+        inventory, _, needs = decision.thought.partition(". ")
+        held = {name: int(n) for n, name in re.findall(r"(\d+) ([a-z ]+)", inventory)}
+        first = situation.history[0].observation if situation.history else situation.observation
+        counted = re.findall(r"(\d+) ([a-z ]+) \((\d+)\)", needs)
+        assert counted
+        for count, name, has in counted:
+            named = [name, name.split(" ", 1)[-1], name.rsplit(" ", 1)[-1]]  # or their kind
+            assert any(f"{count} {text}" in first.text for text in named), decision.thought
+            assert int(has) <= held.get(name, 0), decision.thought
+        return decision
+
+    for task in env.panel("test").tasks[:60]:
+        await transcript(env, task, play_and_check)
+
+
+@pytest.mark.parametrize("name", ["expert", "stepwise"])
+async def test_the_expert_can_take_over_a_spoilt_game(name: str) -> None:
     """It plans from what it holds, also after useless and refused actions."""
     env = load_env("textcraft")
-    expert, chance = env.scripts["expert"], env.scripts["random"]
+    expert, chance = env.scripts[name], env.scripts["random"]
     for task in env.panel("dev").tasks[:20]:
         _, last = await transcript(
             env, task, lambda s: chance(s) if len(s.history) < 5 else expert(s)
@@ -167,14 +200,19 @@ async def test_the_expert_can_take_over_a_spoilt_game() -> None:
         assert last is not None and last.is_success, task.prompt
 
 
-async def test_the_careless_are_refused_and_a_step_too_few_forbids_no_recipe() -> None:
+@pytest.mark.parametrize(
+    ("good", "bad", "period"), [("expert", "careless", 3), ("stepwise", "careless-stepwise", 4)]
+)
+async def test_the_careless_are_refused_and_a_step_too_few_forbids_no_recipe(
+    good: str, bad: str, period: int
+) -> None:
     """A craft that wanted more in hand is planned again; a wrong one is not."""
     env = load_env("textcraft")
-    expert, careless = env.scripts["expert"], env.scripts["careless"]
+    expert, careless = env.scripts[good], env.scripts[bad]
     num_refused = 0
     for task in env.panel("dev").tasks[:40]:
         turns, last = await transcript(
-            env, task, lambda s: careless(s) if len(s.history) % 3 == 0 else expert(s)
+            env, task, lambda s: careless(s) if len(s.history) % period == 0 else expert(s)
         )
         assert last is not None and last.is_success, task.prompt
         num_refused += sum(turn.is_refused for turn in turns)

@@ -18,7 +18,7 @@ from practicum.core.commands import Command
 from practicum.core.env import Script, StepResult
 from practicum.core.message import Action, Observation
 from practicum.core.task import Panel, Task
-from practicum.envs.text.textcraft import expert, tasks
+from practicum.envs.text.textcraft import expert, stepwise, tasks
 from practicum.envs.text.textcraft.invented_tasks import invented_panel
 from practicum.envs.text.textcraft.versions import load_world, rename
 from practicum.envs.text.textcraft.world import Recipe, World, shown, to_key
@@ -210,6 +210,8 @@ class TextCraft:
         "expert": expert.play_expertly,
         "novice": expert.play_naively,
         "careless": expert.play_carelessly,
+        "stepwise": stepwise.play_stepwise,
+        "careless-stepwise": stepwise.play_stepwise_carelessly,
         "random": expert.play_randomly,
     }
 

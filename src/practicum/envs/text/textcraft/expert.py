@@ -39,7 +39,7 @@ class Listed:
     @property
     def line(self) -> str:
         """The command in the game's own words."""
-        return f"craft {self.count} {self.output} using {_join(self.inputs)}"
+        return f"craft {self.count} {self.output} using {join(self.inputs)}"
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,19 @@ class Plan:
 
 def play_expertly(situation: Situation) -> Decision:
     """Follow a plan that reaches the goal; after a refusal, look at what is there first."""
+    return look_after_refusal(situation) or follow_plan(situation)
+
+
+def look_after_refusal(situation: Situation) -> Decision | None:
+    """What the careful do when the last action was turned down; nothing otherwise."""
     if situation.history and situation.history[-1].is_refused:
         return Decision(Action("inventory"), "That did not work. I look at what I have.")
-    return follow_plan(situation)
+    return None
 
 
 def follow_plan(situation: Situation) -> Decision:
     """Take the next action of a plan from here, whatever happened before."""
-    puzzle = read_puzzle(_first_text(situation))
+    puzzle = read_puzzle(first_text(situation))
     inventory, refused = replay(situation)
     plan = make_plan(puzzle, inventory, refused)
     return Decision(Action(plan.first_action()), _thought(inventory, plan))
@@ -103,7 +108,7 @@ def play_carelessly(situation: Situation) -> Decision:
     Either a step is taken for done, or two crafts for one, or something is fetched that must be
     crafted. Where the plan leaves no room for any of that, its next action is taken.
     """
-    puzzle = read_puzzle(_first_text(situation))
+    puzzle = read_puzzle(first_text(situation))
     inventory, refused = replay(situation)
     plan = make_plan(puzzle, inventory, refused)
     as_planned = _thought(inventory, plan)
@@ -112,10 +117,10 @@ def play_carelessly(situation: Situation) -> Decision:
     for name, count in plan.fetch.items():
         believed[name] = believed.get(name, 0) + count
     for number, (craft, after) in enumerate(pairwise(plan.crafts)):
-        _carry_out(craft, believed)
+        carry_out(craft, believed)
         if after != craft:
-            rest = make_plan(puzzle, _held(believed), refused)
-            mistakes.append(Decision(Action(after.line), _thought(_held(believed), rest)))
+            rest = make_plan(puzzle, held_of(believed), refused)
+            mistakes.append(Decision(Action(after.line), _thought(held_of(believed), rest)))
             mistakes.append(Decision(Action(f"get {craft.count} {craft.output}"), as_planned))
         elif number == 0 and not plan.fetch:
             doubled = tuple((name, 2 * count) for name, count in craft.inputs)
@@ -129,13 +134,13 @@ def play_carelessly(situation: Situation) -> Decision:
 def count_remaining(situation: Situation) -> int:
     """How many actions the plan from here has."""
     inventory, refused = replay(situation)
-    plan = make_plan(read_puzzle(_first_text(situation)), inventory, refused)
+    plan = make_plan(read_puzzle(first_text(situation)), inventory, refused)
     return len(plan.fetch) + len(plan.crafts)
 
 
 def play_naively(situation: Situation) -> Decision:
     """Fetch what the goal's own recipe names and craft it: never crafts anything else."""
-    puzzle = read_puzzle(_first_text(situation))
+    puzzle = read_puzzle(first_text(situation))
     inventory, refused = replay(situation)
     recipe = puzzle.recipes[puzzle.goal][0]
     for name, count in recipe.inputs:
@@ -149,7 +154,7 @@ def play_naively(situation: Situation) -> Decision:
 def play_randomly(situation: Situation) -> Decision:
     """Draw one of the listed commands, a fetch or a look at the inventory."""
     rng = Random(situation.seed)
-    puzzle = read_puzzle(_first_text(situation))
+    puzzle = read_puzzle(first_text(situation))
     choice = rng.random()
     if choice < 0.1:
         return Decision(Action("inventory"))
@@ -191,23 +196,25 @@ def replay(situation: Situation) -> tuple[Inventory, frozenset[str]]:
         elif match := re.match(r"get (\d+) (.+)", text):
             inventory[match[2]] = inventory.get(match[2], 0) + int(match[1])
         elif match := _LINE.match(text):
-            _carry_out(Listed(match[2], int(match[1]), tuple(_read_inputs(match[3]))), inventory)
-    return _held(inventory), frozenset(refused)
+            carry_out(Listed(match[2], int(match[1]), tuple(_read_inputs(match[3]))), inventory)
+    return held_of(inventory), frozenset(refused)
 
 
-def _carry_out(craft: Listed, inventory: Inventory) -> None:
+def carry_out(craft: Listed, inventory: Inventory) -> None:
+    """Take what the craft uses, put in what it makes."""
     for name, count in craft.inputs:
         inventory[name] -= count
     inventory[craft.output] = inventory.get(craft.output, 0) + craft.count
 
 
-def _held(inventory: Inventory) -> Inventory:
+def held_of(inventory: Inventory) -> Inventory:
+    """Without what is used up."""
     return {name: count for name, count in inventory.items() if count > 0}
 
 
 def make_plan(puzzle: Puzzle, inventory: Inventory, refused: frozenset[str]) -> Plan:
     """Plan the crafting of the goal from what is held, cheapest recipes first."""
-    planner = _Planner(puzzle, refused)
+    planner = Planner(puzzle, refused)
     plan = Plan()
     stock = dict(inventory)
     stock.pop(puzzle.goal, None)
@@ -215,7 +222,9 @@ def make_plan(puzzle: Puzzle, inventory: Inventory, refused: frozenset[str]) -> 
     return plan
 
 
-class _Planner:
+class Planner:
+    """Chooses among recipes and items of a kind by what they cost."""
+
     def __init__(self, puzzle: Puzzle, refused: frozenset[str]) -> None:
         self._puzzle = puzzle
         self._refused = refused
@@ -232,22 +241,24 @@ class _Planner:
         if name not in self._puzzle.recipes:
             plan.fetch[name] = plan.fetch.get(name, 0) + missing
             return
-        recipe = min(self._usable(name), key=lambda r: self._recipe_cost(r, missing))
+        recipe = self.recipe(name, missing)
         times = -(-missing // recipe.count)
-        inputs = [(self._member(key, n * times, stock), n) for key, n in recipe.inputs]
+        inputs = [(self.member(key, n * times, stock), n) for key, n in recipe.inputs]
         concrete = Listed(recipe.output, recipe.count, tuple(inputs))
         total = tuple((key, n * times) for key, n in inputs)
-        plan.reasons.append(f"{times * recipe.count} {name} needs {_join(total)}")
+        plan.reasons.append(f"{times * recipe.count} {name} needs {join(total)}")
         for key, n in total:
             self.make(key, n, stock, plan)
         plan.crafts += [concrete] * times
         stock[name] = stock.get(name, 0) + times * recipe.count - missing
 
-    def _usable(self, name: str) -> list[Listed]:
+    def recipe(self, name: str, missing: int) -> Listed:
+        """The cheapest way to make so many; one that was refused only if there is no other."""
         recipes = self._puzzle.recipes[name]
-        return [r for r in recipes if r.line not in self._refused] or list(recipes)
+        usable = [r for r in recipes if r.line not in self._refused] or list(recipes)
+        return min(usable, key=lambda r: self._recipe_cost(r, missing))
 
-    def _member(self, key: str, count: int, stock: Inventory) -> str:
+    def member(self, key: str, count: int, stock: Inventory) -> str:
         """Pick an item for a kind: one that is held, else the cheapest to make."""
         members = [m for m in self._puzzle.members(key) if not self._was_refused(m, key)]
         if not members:
@@ -282,12 +293,17 @@ class _Planner:
         return known
 
 
+def tell(inventory: Inventory) -> str:
+    """What is held, in a sentence."""
+    return f"I have {join(tuple(inventory.items())) if inventory else 'nothing'}."
+
+
 def _thought(inventory: Inventory, plan: Plan) -> str:
-    held = _join(tuple(inventory.items())) if inventory else "nothing"
-    return f"I have {held}. {'; '.join(plan.reasons)}."
+    return f"{tell(inventory)} {'; '.join(plan.reasons)}."
 
 
-def _first_text(situation: Situation) -> str:
+def first_text(situation: Situation) -> str:
+    """The message with the commands and the goal."""
     first = situation.history[0].observation if situation.history else situation.observation
     return first.text
 
@@ -301,5 +317,6 @@ def _read_inputs(text: str) -> list[tuple[str, int]]:
     return inputs
 
 
-def _join(counted: Sequence[tuple[str, int]]) -> str:
+def join(counted: Sequence[tuple[str, int]]) -> str:
+    """`2 stick, 1 flint`."""
     return ", ".join(f"{count} {name}" for name, count in counted)
