@@ -118,4 +118,7 @@ def test_any_panel_can_be_had_in_a_renamed_world() -> None:
     assert not {t.family for t in other} & {t.family for t in env.panel("renamed")}
     exchanged = env.panel("train~w7")
     assert not {t.id for t in exchanged} & {t.id for t in env.panel("all")}
-    assert not {t.family for t in exchanged} & {t.family for t in env.panel("all")}
+    # Whoever trains on a held-out goal under another name is told so by its family.
+    assert [t.family for t in exchanged] == [t.family for t in train]
+    assert not {t.family for t in exchanged} & {t.family for t in env.panel("test")}
+    assert [t.family for t in env.panel("test~w7")] == [t.family for t in env.panel("test")]

@@ -26,7 +26,6 @@ from typing import Any
 
 from practicum.core.errors import ConfigError, unknown_name
 from practicum.core.task import Task
-from practicum.envs.text.textcraft.families import family
 from practicum.envs.text.textcraft.tasks import make_task
 from practicum.envs.text.textcraft.world import (
     DEFAULT_WORLD,
@@ -80,14 +79,15 @@ def load_world(world_id: str) -> World:
 def rename(task: Task, seed: str) -> Task:
     """The same goal in the world renamed by a seed.
 
-    The family is that of the goal it was, so that reports can be laid side by side.
+    The family is that of the goal it was: reports can be laid side by side, and who trains on a
+    held-out goal under another name is told so.
     """
     world = load_world(task.data["world"])
     renamed = load_world(f"{world.id}~{seed}")
     goal = task.data["goal"]
     # A renamed world keeps the order of its goals.
     there = make_task(renamed, renamed.goals[world.goals.index(goal)], split=task.split)
-    return replace(there, family=f"{renamed.id}/{family(goal)}")
+    return replace(there, family=task.family)
 
 
 def invent_words(world: World, seed: int) -> dict[str, str]:
