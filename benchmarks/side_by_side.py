@@ -97,7 +97,7 @@ class Runner:
         weights = self.out / job.start / "checkpoints" / "latest" if job.start else self.model
         if job.kind == "eval":
             asked = ["--panel", job.config, "--policy", f"hf:{weights}", "--samples", "2"]
-            settings = ["hf.max_context=3072", "limits.max_repeated_refusals=5"]
+            settings = ["hf.max_context=4096", "limits.max_repeated_refusals=5"]
             settings += SMALL["eval"] if self.is_tiny else ["sampling.max_tokens=192"]
             return [*program, "textcraft", *asked, *settings, *out]
         settings = [f"model.path={weights}", *job.settings]

@@ -152,13 +152,18 @@ JOINT = (
 )
 
 
-SLIPS = "demonstrations.slips={rate: 0.15, script: careless}"
+STEPWISE = (
+    "demonstrations.script=stepwise",
+    "demonstrations.slips={rate: 0.15, script: careless-stepwise}",
+)
+LONGER = (*_room(3072), "sampler.slots=160", "limits.max_turns=30")
+"""Room for games of one craft at a time, looks after refusals included."""
 
 
 def few_jobs(minutes: float) -> list[Job]:
     games = (
         "demonstrations.variants=14",
-        SLIPS,
+        *STEPWISE,
         "demonstrations.max_tasks=100",
         "epochs=1",
         "batch_size=8",
@@ -166,13 +171,13 @@ def few_jobs(minutes: float) -> list[Job]:
     tasks = f"[train, {_worlds('train~w', 1, 4)}, {_worlds('invented~', 1, 6)}]"
     jobs = []
     for seed in SEEDS:
-        sft = _sft(f"few-{seed}", "sft_textcraft_smollm2", *games, f"seed={seed}")
+        sft = _sft(f"few-{seed}", "sft_textcraft_smollm2", *games, f"seed={seed}", room=3072)
         rl = Job(
             f"few-rl-{seed}",
             "rl",
             "rl_textcraft_smollm2",
             (
-                *_room(2048),
+                *LONGER,
                 _held_out(),
                 f"panel={tasks}",
                 "difficulties=[depth 1, depth 2, depth 3]",
@@ -182,7 +187,7 @@ def few_jobs(minutes: float) -> list[Job]:
             sft.name,
         )
         jobs += [sft, rl]
-    control = _sft("few-control", "sft_textcraft_smollm2", *games, "seed=1")
+    control = _sft("few-control", "sft_textcraft_smollm2", *games, "seed=1", room=3072)
     return [*jobs, replace(control, repeats="few-1", repeat_s=60 * minutes)]
 
 
@@ -195,18 +200,19 @@ def all_jobs(minutes: float) -> list[Job]:
             "sft_textcraft_smollm2",
             f"demonstrations.panel={games}",
             "demonstrations.max_tasks=null",
-            SLIPS,
+            *STEPWISE,
             "epochs=1",
             "batch_size=32",
             "optimizer.learning_rate=5e-4",
             f"seed={seed}",
+            room=3072,
         )
         rl = Job(
             f"all-rl-{seed}",
             "rl",
             "rl_textcraft_smollm2",
             (
-                *_room(2048),
+                *LONGER,
                 _held_out(),
                 CRAFT_TASKS,
                 "difficulties=[depth 2, depth 3, depth 4]",

@@ -100,6 +100,8 @@ def _descend(scene: _Scene) -> list[Level]:
     planner = Planner(scene.puzzle, scene.refused)
     levels = [_look_at(scene.puzzle.goal, planner, scene.inventory)]
     while (missing := levels[-1].missing) and missing[0] in scene.puzzle.recipes:
+        if any(missing[0] == level.craft.output for level in levels):
+            break  # the only recipes left go in a circle
         levels.append(_look_at(missing[0], planner, scene.inventory))
     return levels
 
