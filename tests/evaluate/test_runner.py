@@ -200,6 +200,16 @@ def test_overlap_with_the_training_panel_is_counted(tmp_path: Path) -> None:
     assert report["overlap"] == {"checked_against": "textcraft/train", "tasks": 322, "families": 93}
 
 
+def test_training_on_renamed_test_goals_is_told_by_their_families() -> None:
+    prepared = runner.prepare(make_config(panel="test", trained_on="test~w7"))
+    assert prepared.overlap == {
+        "checked_against": "textcraft/test~w7",
+        "tasks": 0,
+        "families": len({task.family for task in prepared.panel}),
+    }
+    assert runner.prepare(make_config(panel="test", trained_on="train~w7")).overlap["families"] == 0
+
+
 def test_overlap_follows_what_a_checkpoint_says(tmp_path: Path) -> None:
     tasks = runner.prepare(make_config()).panel.tasks
     manifest = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -48,9 +48,9 @@ async def expert_episodes(
     def render(decision: Decision) -> str:
         return action_format.render(decision, environment.commands)
 
-    play = _find_script(environment.scripts, script)
+    play = _find_script(environment, script)
     if slips is not None:
-        play = _slipping(play, _find_script(environment.scripts, slips.script), slips)
+        play = _slipping(play, _find_script(environment, slips.script), slips)
     agent = ChatAgent(environment, action_format, ScriptedPolicy(play, render), Sampling())
     table = Table(environment, agent, judge_outcome, Limits(environment.max_turns))
     played: dict[str, Episode] = {}
@@ -69,10 +69,10 @@ async def expert_episodes(
     return episodes
 
 
-def _find_script(scripts: Mapping[str, Script], name: str) -> Script:
-    if name not in scripts:
-        raise unknown_name("script", name, list(scripts))
-    return scripts[name]
+def _find_script(environment: Environment, name: str) -> Script:
+    if name not in environment.scripts:
+        raise unknown_name(f"script of {environment.id}", name, list(environment.scripts))
+    return environment.scripts[name]
 
 
 def _slipping(expert: Script, other: Script, slips: Slips) -> Script:

@@ -34,10 +34,12 @@ def check_overlap(
 def _training_set(
     environment: Environment, policy: str, trained_on: str | None
 ) -> tuple[str, set[str], set[str]]:
-    if trained_on is not None and trained_on in environment.panel_names():
-        return _from_tasks(f"{environment.id}/{trained_on}", environment.panel(trained_on))
     if trained_on is not None:
-        return _from_manifest(Path(trained_on))
+        try:
+            panel = environment.panel(trained_on)  # more than it lists: `train~w7` in TextCraft
+        except ConfigError:
+            return _from_manifest(Path(trained_on))
+        return _from_tasks(f"{environment.id}/{trained_on}", panel)
     _, _, location = policy.partition(":")
     if location and (manifest := Path(location) / MANIFEST).is_file():
         return _from_manifest(manifest)

@@ -111,19 +111,17 @@ def _look_at(name: str, planner: Planner, inventory: Inventory) -> Level:
     listed = planner.recipe(name, 1)
     left = dict(inventory)
     inputs: list[tuple[str, int]] = []
-    for key, count in listed.inputs:  # two kinds of ingredients may be the same thing
+    held: list[int] = []
+    missing = None
+    for key, count in listed.inputs:
         member = planner.member(key, count, left)
         inputs.append((member, count))
-        left[member] = left.get(member, 0) - count
-    craft = Listed(listed.output, listed.count, tuple(inputs))
-    held: list[int] = []
-    left = dict(inventory)
-    for member, count in inputs:
-        held.append(max(left.get(member, 0), 0))
-        if held[-1] < count:
-            return Level(craft, tuple(held), (member, count))
-        left[member] -= count
-    return Level(craft, tuple(held), None)
+        if missing is None:
+            held.append(left.get(member, 0))
+            if held[-1] < count:
+                missing = (member, count)
+        left[member] = max(left.get(member, 0) - count, 0)  # two kinds may be the same thing
+    return Level(Listed(listed.output, listed.count, tuple(inputs)), tuple(held), missing)
 
 
 def _get(missing: tuple[str, int]) -> str:
