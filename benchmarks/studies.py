@@ -2,11 +2,12 @@
 
     python benchmarks/studies.py --model SMOLLM2_DIR algorithms environments joint [--at-once 4]
     python benchmarks/studies.py --model SMOLLM2_DIR few [--minutes 22]
-    python benchmarks/studies.py --tiny algorithms environments joint few all  # made small
+    python benchmarks/studies.py --tiny algorithms environments joint starts few all  # made small
 
 - *algorithms*: GRPO, PPO, GiGPO and GRPO with a growing horizon, three seeds each, from one start.
 - *environments*: SFT, then GRPO, in BabyAI and SQLGym.
 - *joint*: three environments in one model, against a model each, at equal total episodes.
+- *starts*: 100 games learned from in three ways, then GRPO, one seed, on dev: to choose for *few*.
 - *few*: 100 games of the expert, then GRPO, three seeds; beside it as many minutes of more SFT.
 - *all*: as many games as the expert can play in made-up worlds, then GRPO, three seeds.
 
@@ -160,41 +161,55 @@ LONGER = (*_room(3072), "sampler.slots=160", "limits.max_turns=30")
 """Room for games of one craft at a time, looks after refusals included."""
 
 
-def few_jobs(minutes: float) -> list[Job]:
-    games = (
-        "demonstrations.variants=14",
-        *STEPWISE,
-        "demonstrations.max_tasks=100",
-        "epochs=1",
-        "batch_size=8",
-    )
-    tasks = f"[train, {_worlds('train~w', 1, 4)}, {_worlds('invented~', 1, 6)}]"
-    jobs = []
-    for seed in SEEDS:
-        sft = _sft(f"few-{seed}", "sft_textcraft_smollm2", *games, f"seed={seed}", room=3072)
-        rl = Job(
-            f"few-rl-{seed}",
-            "rl",
-            "rl_textcraft_smollm2",
-            (
-                *LONGER,
-                _held_out(),
-                f"panel={tasks}",
-                "difficulties=[depth 1, depth 2, depth 3]",
-                f"max_minutes={minutes}",
-                f"seed={seed}",
-            ),
-            sft.name,
-        )
-        jobs += [sft, rl]
-    control = _sft("few-control", "sft_textcraft_smollm2", *games, "seed=1", room=3072)
-    return [*jobs, replace(control, repeats="few-1", repeat_s=60 * minutes)]
+FEW_GAMES = (
+    *STEPWISE,
+    "demonstrations.max_tasks=100",
+    "demonstrations.variants=14",
+    "epochs=1",
+    "batch_size=8",
+)
+STARTS = {
+    "every thought told": (),
+    "half without thoughts": ("demonstrations.thoughts=0.5",),
+    "a third of the updates": ("demonstrations.variants=5",),
+}
 
 
-def all_jobs(minutes: float) -> list[Job]:
-    games = f"[train, {_worlds('train~w', 1, 15)}, {_worlds('invented~', 101, 150)}]"
+def few_sft(name: str, seed: int, *settings: str, panel: str = "test") -> Job:
+    games = (*FEW_GAMES, *settings, f"seed={seed}")
+    return _sft(name, "sft_textcraft_smollm2", *games, room=3072, panel=panel)
+
+
+def few_rl(name: str, start: str, seed: int, minutes: float, panel: str = "test") -> Job:
+    tasks = f"panel=[train, {_worlds('train~w', 1, 4)}, {_worlds('invented~', 1, 6)}]"
+    budget = ("groups.per_update=20", "groups.max_per_update=48", f"max_minutes={minutes}")
+    depths = "difficulties=[depth 1, depth 2, depth 3]"
+    settings = (*LONGER, _held_out(panel), tasks, depths, *budget, f"seed={seed}")
+    return Job(name, "rl", "rl_textcraft_smollm2", settings, start)
+
+
+def starts_jobs(minutes: float) -> list[Job]:
+    pairs = []
+    for number, settings in enumerate(STARTS.values(), start=1):
+        sft = few_sft(f"starts-{number}", 1, *settings, panel="dev")
+        pairs += [sft, few_rl(f"starts-rl-{number}", sft.name, 1, minutes, panel="dev")]
+    return pairs
+
+
+def few_jobs(minutes: float, seeds: Sequence[int]) -> list[Job]:
     jobs = []
-    for seed in SEEDS:
+    for seed in seeds:
+        sft = few_sft(f"few-{seed}", seed)
+        jobs += [sft, few_rl(f"few-rl-{seed}", sft.name, seed, minutes)]
+    first = seeds[0]
+    control = few_sft("few-control", first)
+    return [*jobs, replace(control, repeats=f"few-{first}", repeat_s=60 * minutes)]
+
+
+def all_jobs(minutes: float, seeds: Sequence[int]) -> list[Job]:
+    games = f"[train, {_worlds('train~w', 1, 15)}, {_worlds('invented~', 101, 130)}]"
+    jobs = []
+    for seed in seeds:
         sft = _sft(
             f"all-{seed}",
             "sft_textcraft_smollm2",
@@ -232,14 +247,15 @@ def all_jobs(minutes: float) -> list[Job]:
     return jobs
 
 
-def jobs_of(studies: Iterable[str], minutes: float) -> list[Job]:
+def jobs_of(studies: Iterable[str], minutes: float, seeds: Sequence[int]) -> list[Job]:
     """All trainings of the studies, the longest first; what two of them share comes once."""
     wanted: dict[str, list[Job]] = {
         "joint": [*JOINT, START, arm("GRPO")[0], *OTHERS["babyai"], *OTHERS["sqlgym"]],
         "algorithms": [START, *(job for name in ARMS for job in arm(name))],
         "environments": [*OTHERS["babyai"], *OTHERS["sqlgym"]],
-        "few": few_jobs(minutes),
-        "all": all_jobs(minutes),
+        "starts": starts_jobs(minutes),
+        "few": few_jobs(minutes, seeds),
+        "all": all_jobs(minutes, seeds),
     }
     chosen = [job for name, jobs in wanted.items() if name in studies for job in jobs]
     return list({job.name: job for job in chosen}.values())
@@ -290,9 +306,9 @@ Row = tuple[str, Sequence[str], str, Sequence[str]]
 """What it is, its trainings, which of their environments, and whom they are compared with."""
 
 
-def rows_of(study: str) -> list[Row]:
-    def seeds(stem: str) -> list[str]:
-        return [f"{stem}-{seed}" for seed in SEEDS]
+def rows_of(study: str, seeds: Sequence[int]) -> list[Row]:
+    def each(stem: str) -> list[str]:
+        return [f"{stem}-{seed}" for seed in seeds]
 
     stems = {name: [job.name for job in arm(name)] for name in ARMS}
     if study == "algorithms":
@@ -310,21 +326,27 @@ def rows_of(study: str) -> list[Row]:
             *((f"{env}, joint over single", ["rl-joint"], env, one) for env, one in single.items()),
             *((f"{env}, joint, GRPO over SFT", ["rl-joint"], env, ["sft-joint"]) for env in single),
         ]
+    if study == "starts":
+        names = enumerate(STARTS, start=1)
+        return [
+            (f"{name}, GRPO over SFT", [f"starts-rl-{n}"], "", [f"starts-{n}"]) for n, name in names
+        ]
+    one = [(f"seed {s}, GRPO over SFT", [f"{study}-rl-{s}"], "", [f"{study}-{s}"]) for s in seeds]
+    rows: list[Row] = [*one, ("all seeds", each(f"{study}-rl"), "", each(study))]
     if study == "few":
-        one = [(f"seed {s}, GRPO over SFT", [f"few-rl-{s}"], "", [f"few-{s}"]) for s in SEEDS]
-        control = ("seed 1, more SFT over SFT", ["few-control"], "", ["few-1"])
-        versus = ("seed 1, GRPO over more SFT", ["few-rl-1"], "", ["few-control"])
-        return [*one, ("all seeds", seeds("few-rl"), "", seeds("few")), control, versus]
-    one = [(f"seed {s}, GRPO over SFT", [f"all-rl-{s}"], "", [f"all-{s}"]) for s in SEEDS]
-    together: Row = ("all seeds", seeds("all-rl"), "", seeds("all"))
-    beside: list[Row] = [(p, seeds(f"all-{p}"), "", []) for p in ("renamed", "deep")]
-    return [*one, together, *beside]
+        first = seeds[0]
+        more = [
+            (f"seed {first}, more SFT over SFT", ["few-control"], "", [f"few-{first}"]),
+            (f"seed {first}, GRPO over more SFT", [f"few-rl-{first}"], "", ["few-control"]),
+        ]
+        return [*rows, *more]
+    return [*rows, *((panel, each(f"all-{panel}"), "", []) for panel in ("renamed", "deep"))]
 
 
-def show(study: str, runner: Runner) -> None:
+def show(study: str, runner: Runner, seeds: Sequence[int]) -> None:
     print(f"\n## {study}\n\n| | tasks | first, % | second, % | difference, points |")
     print("| --- " * 5 + "|")
-    for name, runs, env, other_runs in rows_of(study):
+    for name, runs, env, other_runs in rows_of(study, seeds):
         missing = [run for run in (*runs, *other_runs) if not runner.finished(run)]
         if missing:
             print(f"| {name} | – | not finished: {', '.join(missing)} | – | – |")
@@ -338,13 +360,15 @@ def show(study: str, runner: Runner) -> None:
 
 
 def main() -> None:
-    names = ("algorithms", "environments", "joint", "few", "all")
+    names = ("algorithms", "environments", "joint", "starts", "few", "all")
     ask = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     ask.add_argument("--model", type=Path, help="SmolLM2-135M-Instruct, a Hugging Face folder")
     ask.add_argument("--tiny", action="store_true", help="a million random weights, two updates")
     ask.add_argument("--out", type=Path, default=Path("runs/studies"))
     ask.add_argument("--at-once", type=int, default=4)
-    ask.add_argument("--minutes", type=float, default=20, help="of RL, in `few` and `all`")
+    minutes = "of RL, in `starts`, `few` and `all`"
+    ask.add_argument("--minutes", type=float, default=20, help=minutes)
+    ask.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="of `few` and `all`")
     ask.add_argument("--stop-after", type=float, default=math.inf, help="seconds")
     ask.add_argument("studies", nargs="+", choices=names)
     args = ask.parse_args()
@@ -356,9 +380,9 @@ def main() -> None:
             save_tiny_model(Path(scratch))
         model = args.model or Path(scratch)
         runner = Runner(model, args.out, args.at_once, args.stop_after, args.tiny)
-        asyncio.run(runner.run_all(jobs_of(args.studies, args.minutes)))
+        asyncio.run(runner.run_all(jobs_of(args.studies, args.minutes, args.seeds)))
     for study in args.studies:
-        show(study, runner)
+        show(study, runner, args.seeds)
 
 
 if __name__ == "__main__":

@@ -146,6 +146,32 @@ async def test_another_script_can_be_learned_from(
         sft_config(source="table", path="t.jsonl", script="stepwise")
 
 
+async def test_some_games_can_show_actions_alone(
+    textcraft: Environment, renderer: Renderer
+) -> None:
+    """What is done is the same in both, mistakes included; the choice is made per task."""
+    tasks = [t for t in textcraft.panel("train").tasks if t.difficulty == "depth 2"][:40]
+    slips = {"rate": 0.3, "script": "careless-stepwise"}
+
+    async def games(thoughts: float) -> list[str]:
+        config = sft_config(script="stepwise", slips=slips, thoughts=thoughts)
+        loaded = await play_demonstrations(config, textcraft, tasks, renderer)
+        return [renderer.decode(ids) for ids, _ in loaded.samples]
+
+    def actions(game: str) -> list[str]:
+        return [line for line in game.splitlines() if "Action: " in line and "<" not in line]
+
+    told, mixed, silent = [await games(share) for share in (1.0, 0.5, 0.0)]
+    assert all("Thought: I have" in game for game in told)
+    assert not any("Thought: I have" in game for game in silent)
+    assert [actions(game) for game in silent] == [actions(game) for game in told]
+    assert 10 < sum(game in told for game in mixed) < 30
+    assert all(game in told or game in silent for game in mixed)
+    assert mixed == await games(0.5)
+    with pytest.raises(ValueError, match="source=expert"):
+        sft_config(source="table", path="t.jsonl", thoughts=0.5)
+
+
 async def test_slips_of_an_unknown_script_are_refused(
     textcraft: Environment, renderer: Renderer
 ) -> None:

@@ -140,13 +140,23 @@ class DemonstrationsConfig(StrictConfig):
     """`accepted`: no loss on answers the world refused or that missed the format."""
     slips: SlipsConfig | None = None
     """Mistakes in the expert's play, without a loss on them: what follows shows a way back."""
+    thoughts: float = Field(1.0, ge=0, le=1)
+    """The share of the games whose player says what it thinks; the others show actions alone."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.source == "expert") != (self.path is None):
             raise ValueError("demonstrations.path belongs to demonstrations.source=table or run")
         owners = {
-            "expert": ("script", "slips", "panel", "difficulties", "max_tasks", "variants"),
+            "expert": (
+                "script",
+                "slips",
+                "thoughts",
+                "panel",
+                "difficulties",
+                "max_tasks",
+                "variants",
+            ),
             "run": ("per_task",),
         }
         for owner, names in owners.items():

@@ -12,7 +12,7 @@ from practicum.config.train import DemonstrationsConfig, SftConfig
 from practicum.core.env import Environment
 from practicum.core.errors import ConfigError
 from practicum.core.task import Task
-from practicum.data.expert import Slips, expert_episodes
+from practicum.data.expert import Slips, Thoughts, expert_episodes
 from practicum.data.recorded import chosen_samples, successes_of
 from practicum.data.samples import conversation_sample
 from practicum.data.tables import Conversation, episode_conversation, read_table
@@ -40,8 +40,9 @@ async def play_demonstrations(
     slips = None
     if wanted.slips is not None:
         slips = Slips(wanted.slips.rate, wanted.slips.script, config.seed)
+    thoughts = Thoughts(wanted.thoughts, config.seed) if wanted.thoughts < 1 else None
     form = get_format(config.format)
-    episodes = await expert_episodes(environment, tasks, form, wanted.script, slips)
+    episodes = await expert_episodes(environment, tasks, form, wanted.script, slips, thoughts)
     by_id = {task.id: task for task in tasks}
     conversations = [episode_conversation(e, by_id[e.task_id], wanted.turns) for e in episodes]
     if slips is not None:

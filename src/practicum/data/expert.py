@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from practicum.agents.chat import ChatAgent
@@ -32,12 +32,25 @@ class Slips:
         return Random(stable_seed(self.seed, "slip", task_id, turn)).random() < self.rate
 
 
+@dataclass(frozen=True)
+class Thoughts:
+    """Games whose player says what it thinks; in the others it only acts. Always the same ones."""
+
+    share: float
+    seed: int
+
+    def are_told(self, task_id: str) -> bool:
+        """Whether they are in the game of this task."""
+        return Random(stable_seed(self.seed, "thoughts", task_id)).random() < self.share
+
+
 async def expert_episodes(
     environment: Environment,
     tasks: Sequence[Task],
     action_format: ActionFormat,
     script: str = "expert",
     slips: Slips | None = None,
+    thoughts: Thoughts | None = None,
 ) -> list[Episode]:
     """Play every task once with a script; the episodes in the order of the tasks.
 
@@ -51,6 +64,8 @@ async def expert_episodes(
     play = _find_script(environment, script)
     if slips is not None:
         play = _slipping(play, _find_script(environment, slips.script), slips)
+    if thoughts is not None:
+        play = _telling(play, thoughts)
     agent = ChatAgent(environment, action_format, ScriptedPolicy(play, render), Sampling())
     table = Table(environment, agent, judge_outcome, Limits(environment.max_turns))
     played: dict[str, Episode] = {}
@@ -79,5 +94,14 @@ def _slipping(expert: Script, other: Script, slips: Slips) -> Script:
     def play(situation: Situation) -> Decision:
         is_slip = slips.falls_on(situation.task.id, len(situation.history))
         return (other if is_slip else expert)(situation)
+
+    return play
+
+
+def _telling(script: Script, thoughts: Thoughts) -> Script:
+    def play(situation: Situation) -> Decision:
+        decision = script(situation)
+        is_told = thoughts.are_told(situation.task.id)
+        return decision if is_told else replace(decision, thought="")
 
     return play
