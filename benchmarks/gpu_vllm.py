@@ -66,7 +66,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--sequences", type=int, nargs="+", help="answers at once: 256 512")
     parser.add_argument("--prompt-tokens", type=int, default=605)
     parser.add_argument("--new-tokens", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--memory-fraction", type=float, default=0.5)
     parser.add_argument("--out", type=Path, help="a JSON file")
     args = parser.parse_args()
@@ -213,8 +213,8 @@ def measure_throughput(
 def _restore(worker: Any) -> None:
     """Give vLLM its own sampling back."""
     sampler = worker.model_runner.sampler
-    if isinstance(sampler.topk_topp_sampler, SeededSampler):
-        sampler.topk_topp_sampler = sampler.topk_topp_sampler.original
+    if isinstance(drawing := getattr(sampler, "topk_topp_sampler", None), SeededSampler):
+        sampler.topk_topp_sampler = drawing.original
 
 
 def generate(llm: Any, ids: Sequence[list[int]], params: Sequence[Any]) -> int:

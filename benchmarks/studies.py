@@ -8,7 +8,7 @@
 - *environments*: SFT, then GRPO, in BabyAI and SQLGym.
 - *joint*: three environments in one model, against a model each, at equal total episodes.
 - *starts*: 100 games learned from in three ways, then GRPO, one seed, on dev: to choose for *few*.
-- *few*: 100 games of the expert, then GRPO, three seeds; beside it as many minutes of more SFT.
+- *few*: 100 games, four of ten without thoughts, then GRPO, three seeds; beside it more SFT.
 - *all*: as many games as the expert can play in made-up worlds, then GRPO, three seeds.
 
 Every training has a folder of its own under --out, with its held-out episodes; one that is
@@ -157,21 +157,27 @@ STEPWISE = (
     "demonstrations.script=stepwise",
     "demonstrations.slips={rate: 0.15, script: careless-stepwise}",
 )
-LONGER = (*_room(3072), "sampler.slots=160", "limits.max_turns=30")
-"""Room for games of one craft at a time, looks after refusals included."""
+SMALL_UPDATES = (
+    "groups.per_update=16",
+    "groups.max_per_update=32",
+    "limits.max_repeated_refusals=2",
+    "curriculum={}",
+)
+"""Many of them: what fails loops until it is cut off, and early on most groups fail."""
 
 
 FEW_GAMES = (
     *STEPWISE,
+    "demonstrations.thoughts=0.6",
     "demonstrations.max_tasks=100",
     "demonstrations.variants=14",
     "epochs=1",
     "batch_size=8",
 )
 STARTS = {
-    "every thought told": (),
+    "every thought told": ("demonstrations.thoughts=1",),
     "half without thoughts": ("demonstrations.thoughts=0.5",),
-    "a third of the updates": ("demonstrations.variants=5",),
+    "a third of the updates": ("demonstrations.thoughts=1", "demonstrations.variants=5"),
 }
 
 
@@ -181,10 +187,16 @@ def few_sft(name: str, seed: int, *settings: str, panel: str = "test") -> Job:
 
 
 def few_rl(name: str, start: str, seed: int, minutes: float, panel: str = "test") -> Job:
-    tasks = f"panel=[train, {_worlds('train~w', 1, 4)}, {_worlds('invented~', 1, 6)}]"
-    budget = ("groups.per_update=20", "groups.max_per_update=48", f"max_minutes={minutes}")
-    depths = "difficulties=[depth 1, depth 2, depth 3]"
-    settings = (*LONGER, _held_out(panel), tasks, depths, *budget, f"seed={seed}")
+    settings = (
+        *_room(3072),
+        *SMALL_UPDATES,
+        _held_out(panel),
+        f"panel=[train, {_worlds('train~w', 1, 6)}]",
+        "difficulties=[depth 1, depth 2, depth 3]",
+        "limits.max_turns=24",
+        f"max_minutes={minutes}",
+        f"seed={seed}",
+    )
     return Job(name, "rl", "rl_textcraft_smollm2", settings, start)
 
 
@@ -220,21 +232,20 @@ def all_jobs(minutes: float, seeds: Sequence[int]) -> list[Job]:
             "batch_size=32",
             "optimizer.learning_rate=5e-4",
             f"seed={seed}",
-            room=3072,
+            room=4096,
         )
         rl = Job(
             f"all-rl-{seed}",
             "rl",
             "rl_textcraft_smollm2",
             (
-                *LONGER,
+                *_room(4096),
+                *SMALL_UPDATES,
                 _held_out(),
                 CRAFT_TASKS,
                 "difficulties=[depth 2, depth 3, depth 4]",
-                "curriculum={}",
                 "groups.variants=1",
-                "algorithm.negative_weight=1.0",
-                "optimizer.learning_rate=2e-5",
+                "limits.max_turns=36",
                 f"max_minutes={minutes}",
                 f"seed={seed}",
             ),

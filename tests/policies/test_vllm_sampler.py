@@ -93,3 +93,14 @@ def test_an_engine_built_otherwise_keeps_its_own(caplog: pytest.LogCaptureFixtur
     with caplog.at_level("WARNING"):
         install(SimpleNamespace(collective_rpc=lambda function: function(worker)))
     assert "slower" in caplog.text
+
+
+def test_an_engine_that_draws_for_all_rows_at_once_is_left_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sampler = SimpleNamespace(sampling_states=object())
+    worker = SimpleNamespace(model_runner=SimpleNamespace(sampler=sampler))
+    with caplog.at_level("WARNING"):
+        install(SimpleNamespace(collective_rpc=lambda function: function(worker)))
+    assert not caplog.text
+    assert not hasattr(sampler, "topk_topp_sampler")

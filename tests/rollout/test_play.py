@@ -227,7 +227,7 @@ class Says:
 
 
 class RefusingWorld(CountingWorld):
-    """Refuses every action but `next`."""
+    """Refuses every action but `next` and `look`, which changes nothing."""
 
     @asynccontextmanager
     async def open(self, task: Task) -> AsyncIterator[CountingEnv]:
@@ -235,7 +235,12 @@ class RefusingWorld(CountingWorld):
             async def step(self, action: Action) -> StepResult:
                 if action.text == "next":
                     return await super().step(action)
+                if action.text == "look":
+                    return StepResult(Observation("Numbers."))
                 return StepResult(Observation("No."), is_refused=True)
+
+            def state_key(self) -> str:
+                return str(self._steps)
 
         async with super().open(task):
             yield RefusingEnv(self)
@@ -255,6 +260,19 @@ async def test_repeating_a_refused_action_ends_the_episode_whatever_the_thought(
     assert episode.final == Observation("No.")
 
 
+@pytest.mark.parametrize(
+    "between", [(), ("look",), ("look", "look"), ("run",), ("?what",), ("run", "look")]
+)
+async def test_neither_a_look_nor_another_refusal_makes_a_new_try_of_it(
+    between: tuple[str, ...],
+) -> None:
+    """What a model does that has learned to look after a refusal, and nothing more."""
+    tries = ("fly", *between, "fly", *between, "fly")
+    episode = await play_lines("next", *tries, "next", "next", limit=3)
+    assert episode.stop == StopReason.REPEATED_REFUSAL
+    assert len(episode.turns) == 1 + len(tries)
+
+
 async def test_repeating_an_unreadable_answer_ends_the_episode() -> None:
     episode = await play_lines("?a", "?b", "?b", "next", limit=2)
     assert episode.stop == StopReason.REPEATED_REFUSAL
@@ -264,10 +282,10 @@ async def test_repeating_an_unreadable_answer_ends_the_episode() -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        ("fly", "run", "fly", "run", "next", "next", "next"),  # never the same twice in a row
+        ("fly", "run", "swim", "next", "next", "next"),  # something else every time
         ("fly", "next", "fly", "next", "next"),  # something worked in between
         ("next", "next", "next"),  # repeating what works is no fault
-        ("fly", "?fly", "fly", "next", "next", "next"),  # an answer is not an action
+        ("fly", "?fly", "next", "next", "next"),  # an answer is not an action
     ],
 )
 async def test_other_episodes_go_on(lines: tuple[str, ...]) -> None:

@@ -29,7 +29,8 @@ class LimitsConfig(StrictConfig):
     answer_timeout_s: float = Field(600, gt=0)
     """For one answer of the policy, its retries included."""
     max_repeated_refusals: int | None = Field(None, ge=2)
-    """Ends an episode whose same action was refused this many times in a row; unset: never."""
+    """Ends an episode whose same action was refused this many times while nothing else happened;
+    unset: never."""
 
 
 class EndpointConfig(StrictConfig):

@@ -1,8 +1,10 @@
 """Draws the tokens of seeded requests in vLLM, all rows of a batch at once.
 
-vLLM fills a whole row of noise for every seeded request, one request after another: with 512 of
-them a step launches 512 kernels more. One number a row is enough, and it is worked out from the
-request's seed and from how many it has drawn: the same for a request, whoever is beside it.
+vLLM's first model runner fills a whole row of noise for every seeded request, one request after
+another: with 512 of them a step launches 512 kernels more. One number a row is enough, and it is
+worked out from the request's seed and from how many it has drawn: the same for a request, whoever
+is beside it. The second model runner, which vLLM takes on GPUs for the architectures it knows,
+draws for all rows at once by itself.
 """
 
 from __future__ import annotations
@@ -86,6 +88,8 @@ def install(engine: Any) -> None:
 def _install(worker: Any) -> None:
     sampler = getattr(worker.model_runner, "sampler", None)
     original = getattr(sampler, "topk_topp_sampler", None)
+    if hasattr(sampler, "sampling_states"):
+        return  # the second model runner's
     if sampler is None or original is None:
         logger.warning("this vLLM samples in another place: seeded requests are slower in it")
     elif not isinstance(original, SeededSampler):

@@ -40,7 +40,8 @@ class Limits:
     answer_timeout_s: float = 600.0
     """For one answer of the policy, its own retries included."""
     max_repeated_refusals: int | None = None
-    """Ends an episode in which one action was refused that many times in a row; None: never."""
+    """Ends an episode in which one action was refused that many times while nothing else happened;
+    None: never."""
 
 
 class Slots:
@@ -205,11 +206,20 @@ async def _state(env: Env, observation: Observation) -> str:
 
 
 def _is_stuck(turns: Sequence[Turn], max_repeated: int | None) -> bool:
-    """Say whether the last turns all tried the same thing and none of them did anything."""
-    if max_repeated is None or len(turns) < max_repeated:
+    """Say whether the last turn tried once too often what was refused, and nothing changed since.
+
+    A look around between two tries leaves the world as it was; a try that works does not.
+    """
+    if max_repeated is None or not turns[-1].is_invalid:
         return False
-    last = turns[-max_repeated:]
-    return all(turn.is_invalid and _attempted(turn) == _attempted(last[0]) for turn in last)
+    tries, then = 0, turns[-1]
+    for turn in reversed(turns):
+        if turn.is_invalid:
+            tries += _attempted(turn) == _attempted(turns[-1])
+        elif turn.state != then.state:
+            break
+        then = turn
+    return tries >= max_repeated
 
 
 def _attempted(turn: Turn) -> tuple[bool, str]:
