@@ -103,6 +103,26 @@ def test_sft_then_rl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert judged["overlap"] == {"checked_against": "textcraft/train", "tasks": 0, "families": 0}
 
 
+def test_adapters_learn_repeat_and_are_merged_into_what_is_saved(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    model = SMALL["model"] | {"lora": {"rank": 4}}
+    sft = SMALL | {"demonstrations": {"max_tasks": 4, "longer": "skip"}, "model": model}
+    config = write(tmp_path / "sft.yaml", sft | {"evaluate": None})
+    for name in ("first", "again"):
+        assert main(["sft", str(config), "--out", str(tmp_path / name), "--json"]) == 0
+    assert weights_hash(tmp_path / "first") == weights_hash(tmp_path / "again")
+
+    from safetensors.torch import load_file
+
+    from practicum.policies.local.weights import find_model
+
+    saved = load_file(tmp_path / "first" / "checkpoints" / "latest" / "model.safetensors")
+    shipped = load_file(find_model("craft-base") / "model.safetensors")
+    changed = {name for name, tensor in saved.items() if not tensor.equal(shipped[name])}
+    assert saved.keys() == shipped.keys()
+    assert any("q_proj" in name for name in changed) and "model.embed_tokens.weight" not in changed
+
+
 @pytest.mark.slow
 def test_rl_ends_with_the_curve_and_the_gain(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -40,6 +40,12 @@ def test_overrides_come_last_and_reach_nested_keys() -> None:
     assert config.sampling.temperature == 1.0
 
 
+def test_overrides_leave_the_values_they_go_on_top_of_as_they_were() -> None:
+    values = MINIMAL | {"sampling": {"top_p": 0.5}}
+    read_config(EvalConfig, values=values, overrides=["sampling.top_p=0.9"])
+    assert values["sampling"] == {"top_p": 0.5}
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [

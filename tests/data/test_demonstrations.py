@@ -17,6 +17,7 @@ from practicum.core.message import Message
 from practicum.data.demonstrations import (
     play_demonstrations,
     read_demonstrations,
+    require_scripts,
     worth_learning,
 )
 from practicum.data.draw import draw_tasks, of_difficulties, with_variants
@@ -170,6 +171,15 @@ async def test_some_games_can_show_actions_alone(
     assert mixed == await games(0.5)
     with pytest.raises(ValueError, match="source=expert"):
         sft_config(source="table", path="t.jsonl", thoughts=0.5)
+
+
+def test_a_player_that_one_environment_lacks_is_named_with_it(textcraft: Environment) -> None:
+    require_env("babyai")
+    babyai = load_env("babyai")
+    require_scripts(sft_config().demonstrations, [textcraft, babyai])
+    for lacking in ({"script": "stepwise"}, {"slips": {"rate": 0.1, "script": "careless"}}):
+        with pytest.raises(ConfigError, match="script of babyai"):
+            require_scripts(sft_config(**lacking).demonstrations, [textcraft, babyai])
 
 
 async def test_slips_of_an_unknown_script_are_refused(

@@ -32,7 +32,7 @@ def make_model(config: TrainingConfig) -> LocalModel:
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     model = load_model(config.model.path, device=config.model.device, dtype=config.model.dtype)
-    return prepare_model(model, config.model)
+    return prepare_model(model, config.model, config.seed)
 
 
 def make_reference(config: TrainingConfig, model: LocalModel) -> Any:

@@ -24,7 +24,11 @@ from practicum.core.env import Environment, Guided, Milestoned
 from practicum.core.episode import Episode
 from practicum.core.errors import ConfigError
 from practicum.core.reward import RewardFn
-from practicum.data.demonstrations import play_demonstrations, read_demonstrations
+from practicum.data.demonstrations import (
+    play_demonstrations,
+    read_demonstrations,
+    require_scripts,
+)
 from practicum.data.draw import training_tasks
 from practicum.envs.registry import load_env
 from practicum.evaluate.statistics import Tally, estimate_success
@@ -240,6 +244,7 @@ async def _train_sft(
         shown = [read_demonstrations(config.demonstrations, renderer)]
         names = [config.demonstrations.path]
     else:
+        require_scripts(config.demonstrations, (w.environment for w in session.worlds))
         shown = [
             await play_demonstrations(config, w.environment, w.tasks, renderer)
             for w in session.worlds

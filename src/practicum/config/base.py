@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
@@ -30,7 +31,7 @@ def read_config(
 ) -> Config:
     """Read a config: a YAML file, then `values`, then `a.b=c` overrides on top."""
     merged = _read_yaml(path) if path is not None else {}
-    merged |= values or {}
+    merged |= deepcopy(dict(values or {}))  # overrides change what lies below the keys
     for override in overrides:
         _apply_override(merged, override)
     try:

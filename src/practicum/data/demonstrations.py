@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from practicum.config.train import DemonstrationsConfig, SftConfig
 from practicum.core.env import Environment
 from practicum.core.errors import ConfigError
 from practicum.core.task import Task
-from practicum.data.expert import Slips, Thoughts, expert_episodes
+from practicum.data.expert import Slips, Thoughts, expert_episodes, find_script
 from practicum.data.recorded import chosen_samples, successes_of
 from practicum.data.samples import conversation_sample
 from practicum.data.tables import Conversation, episode_conversation, read_table
@@ -30,6 +30,14 @@ class Demonstrations:
     task_ids: frozenset[str]
     families: frozenset[str]
     """For the training manifest; what a table does not name is not in it."""
+
+
+def require_scripts(wanted: DemonstrationsConfig, environments: Iterable[Environment]) -> None:
+    """Refuse a player that one of the environments lacks, before any game is played."""
+    for environment in environments:
+        find_script(environment, wanted.script)
+        if wanted.slips is not None:
+            find_script(environment, wanted.slips.script)
 
 
 async def play_demonstrations(

@@ -61,9 +61,9 @@ async def expert_episodes(
     def render(decision: Decision) -> str:
         return action_format.render(decision, environment.commands)
 
-    play = _find_script(environment, script)
+    play = find_script(environment, script)
     if slips is not None:
-        play = _slipping(play, _find_script(environment, slips.script), slips)
+        play = _slipping(play, find_script(environment, slips.script), slips)
     if thoughts is not None:
         play = _telling(play, thoughts)
     agent = ChatAgent(environment, action_format, ScriptedPolicy(play, render), Sampling())
@@ -84,7 +84,8 @@ async def expert_episodes(
     return episodes
 
 
-def _find_script(environment: Environment, name: str) -> Script:
+def find_script(environment: Environment, name: str) -> Script:
+    """A programmed player of the environment."""
     if name not in environment.scripts:
         raise unknown_name(f"script of {environment.id}", name, list(environment.scripts))
     return environment.scripts[name]

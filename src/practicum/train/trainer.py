@@ -342,8 +342,8 @@ def _refuse_dropout(config: Any) -> None:
     assert not values, f"{values}: a policy is trained as it samples, without dropout"
 
 
-def add_adapters(model: LocalModel, config: LoraConfig) -> LocalModel:
-    """The same model with low-rank adapters that alone are trained."""
+def add_adapters(model: LocalModel, config: LoraConfig, seed: int = 0) -> LocalModel:
+    """The same model with low-rank adapters that alone are trained; equal seeds, equal adapters."""
     from peft import LoraConfig as PeftConfig
     from peft import get_peft_model
 
@@ -354,9 +354,12 @@ def add_adapters(model: LocalModel, config: LoraConfig) -> LocalModel:
         lora_dropout=0.0,
         task_type="CAUSAL_LM",
     )
-    return LocalModel(get_peft_model(model.network, peft_config), model.tokenizer, model.device)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = get_peft_model(model.network, peft_config)
+    return LocalModel(network, model.tokenizer, model.device)
 
 
-def prepare_model(model: LocalModel, config: ModelConfig) -> LocalModel:
+def prepare_model(model: LocalModel, config: ModelConfig, seed: int) -> LocalModel:
     """The model as the config wants it trained."""
-    return add_adapters(model, config.lora) if config.lora is not None else model
+    return add_adapters(model, config.lora, seed) if config.lora is not None else model
