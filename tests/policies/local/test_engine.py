@@ -57,6 +57,38 @@ async def test_logprobs_are_those_of_a_forward_pass(family: str) -> None:
     assert engine.take_stats().copied_tokens > 0
 
 
+@pytest.mark.parametrize("num_steps", [0, 1, 2, 3, 6, 12])
+async def test_whoever_hangs_up_frees_the_slot_and_harms_nobody(num_steps: int) -> None:
+    """While it waits, while its prompt is read (16 tokens a step), while it answers."""
+    model = tiny_model()
+    asked = prompts(6)
+    sampling = Sampling(max_tokens=40)
+    alone = Engine(model, frozenset(), OPTIONS)
+    expected = [await alone.generate(p, 0, sampling, seed) for seed, p in enumerate(asked)]
+
+    engine = Engine(model, frozenset(), OPTIONS)
+    jobs = [
+        asyncio.create_task(engine.generate(p, 0, sampling, seed)) for seed, p in enumerate(asked)
+    ]
+    while engine.stats.steps < num_steps:
+        await asyncio.sleep(0)
+    for leaving in (jobs[0], jobs[2], jobs[5]):
+        leaving.cancel()
+    answers = await asyncio.gather(*jobs, return_exceptions=True)
+    for number in (0, 2, 5):
+        assert isinstance(answers[number], asyncio.CancelledError)
+    for number in (1, 3, 4):
+        answer = answers[number]
+        assert isinstance(answer, Generated)
+        assert answer.token_ids == expected[number].token_ids
+        check_logprobs(model, asked[number], answer)
+    assert engine.take_stats().sampled_tokens < 6 * 40 - 2 * 20
+    again = await asyncio.gather(
+        *(engine.generate(p, 0, sampling, seed) for seed, p in enumerate(asked))
+    )
+    assert [a.token_ids for a in again] == [e.token_ids for e in expected]
+
+
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
 def test_packed_training_forward_equals_transformers_own_attention(family: str) -> None:
     model = tiny_model(family)

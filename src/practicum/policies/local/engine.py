@@ -145,7 +145,11 @@ class Engine:
             self._occupy(self._unpark(slots[-1]), request)
         self._waiting.append(request)
         self._wake()
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._abandon(request)
+            raise
 
     async def pause(self) -> None:
         """Stop after the steps under way; requests stay and wait."""
@@ -344,6 +348,17 @@ class Engine:
         self._park(slot, tuple(request.ids))
         if not request.future.done():
             request.future.set_result(Generated(tuple(ids), tuple(logprobs), is_cut))
+
+    def _abandon(self, request: _Request) -> None:
+        """Nobody waits for it any more: its slot is free at once, and what is under way ignored."""
+        slot = request.slot
+        if slot is None or slot.request is not request or request in self._waiting:
+            return  # `_admit` passes by who waits
+        if request in self._feeding:
+            self._feeding.remove(request)
+        else:
+            self._table.end(slot.index)
+        self._release(slot)
 
     def _release(self, slot: _Slot) -> None:
         slot.request, slot.ids, slot.fed = None, [], 0
