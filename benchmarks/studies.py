@@ -219,7 +219,8 @@ def few_jobs(minutes: float, seeds: Sequence[int]) -> list[Job]:
 
 
 def all_jobs(minutes: float, seeds: Sequence[int]) -> list[Job]:
-    games = f"[train, {_worlds('train~w', 1, 15)}, {_worlds('invented~', 101, 130)}]"
+    games = f"[train, {_worlds('train~w', 1, 30)}, {_worlds('invented~', 101, 120)}]"
+    tasks = f"panel=[{_worlds('train~w', 31, 40)}, {_worlds('invented~', 1, 2)}]"
     jobs = []
     for seed in seeds:
         sft = _sft(
@@ -242,7 +243,7 @@ def all_jobs(minutes: float, seeds: Sequence[int]) -> list[Job]:
                 *_room(4096),
                 *SMALL_UPDATES,
                 _held_out(),
-                CRAFT_TASKS,
+                tasks,
                 "difficulties=[depth 2, depth 3, depth 4]",
                 "groups.variants=1",
                 "limits.max_turns=36",
