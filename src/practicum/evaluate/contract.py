@@ -32,7 +32,8 @@ def evaluation_contract(
     """Write the contract, its hash included."""
     limits = {"max_turns": max_turns}
     if max_repeated_refusals is not None:  # unset, contracts keep the hash they always had
-        limits["max_repeated_refusals"] = max_repeated_refusals
+        # Named for the rule: refusals that looks lie between count, as they once did not.
+        limits["max_refusals_in_one_state"] = max_repeated_refusals
     if max_images is not None:
         limits["max_images"] = max_images
     parts: dict[str, Any] = {
