@@ -292,6 +292,22 @@ async def test_other_episodes_go_on(lines: tuple[str, ...]) -> None:
     assert (await play_lines(*lines, limit=2)).stop == StopReason.DONE
 
 
+async def test_half_a_character_in_what_is_shown_breaks_nothing() -> None:
+    class Garbling(CountingWorld):
+        @asynccontextmanager
+        async def open(self, task: Task) -> AsyncIterator[CountingEnv]:
+            class GarblingEnv(CountingEnv):
+                async def start(self) -> Observation:
+                    return Observation("\ud800")
+
+            async with super().open(task):
+                yield GarblingEnv(self)
+
+    episode = await play(Garbling(), Steady())
+    assert episode.error is None
+    assert episode.turns[0].state
+
+
 async def test_without_the_limit_a_refused_action_can_be_repeated_for_ever() -> None:
     assert (await play_lines("fly", "fly", "fly", limit=None)).stop == StopReason.TURN_LIMIT
 

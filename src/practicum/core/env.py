@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from practicum.core.agent import Situation
+from practicum.core.canonical import content_hash
 from practicum.core.commands import Command
 from practicum.core.message import Action, Observation
 from practicum.core.task import Panel, Task
 
 _NOTHING: Mapping[str, Any] = {}
+_STATE_DIGITS = 16
+"""Of the hash of a state: two states of one task meet by chance once in 10^19."""
 
 PROGRESS = "progress"
 """The key in `StepResult.info` for the share of the way that is done, between 0 and 1."""
@@ -138,6 +141,27 @@ class Keyed(Protocol):
     def state_key(self) -> str:
         """Everything that decides what comes next; turns at equal keys of one task compare."""
         ...
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """An `Env` whose world is elsewhere, and told the hash of its state or told none."""
+
+    @property
+    def told_state(self) -> str | None:
+        """What `state_hash` is there."""
+        ...
+
+
+def state_hash(env: Env, observation: Observation) -> str:
+    """What the world is like, as a hash: by its own account or by what it showed last."""
+    if isinstance(env, Remote) and env.told_state is not None:
+        return env.told_state
+    if isinstance(env, Keyed):
+        return content_hash(env.state_key())[:_STATE_DIGITS]
+    text = observation.text.encode(errors="backslashreplace").decode()  # half characters occur
+    shown = [text, *(image.hash for image in observation.images)]
+    return content_hash(shown)[:_STATE_DIGITS]
 
 
 @runtime_checkable

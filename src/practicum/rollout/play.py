@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from practicum.core.agent import Agent, Situation
-from practicum.core.canonical import content_hash, stable_seed
-from practicum.core.env import PROGRESS, Concluding, Env, Environment, Keyed, StepResult
+from practicum.core.canonical import stable_seed
+from practicum.core.env import PROGRESS, Concluding, Env, Environment, StepResult, state_hash
 from practicum.core.episode import Episode, Group, StopReason, Turn
 from practicum.core.errors import EnvError, EpisodeError, ErrorInfo, PolicyError, RewardError
 from practicum.core.message import Observation
@@ -25,9 +25,6 @@ from practicum.core.task import Task
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
-
-STATE_DIGITS = 16
-"""Of the hash of a state: two states of one task meet by chance once in 10^19."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +195,7 @@ async def _play(table: Table, attempt: Attempt, env: Env, recorder: _Recorder) -
 
 
 async def _state(env: Env, observation: Observation) -> str:
-    """What the world is like, as a hash: by its own account or by what it shows."""
-    if isinstance(env, Keyed):
-        return content_hash(env.state_key())[:STATE_DIGITS]
-    shown = [observation.text, *(image.hash for image in observation.images)]
-    return content_hash(shown)[:STATE_DIGITS]
+    return state_hash(env, observation)
 
 
 def _is_stuck(turns: Sequence[Turn], max_repeated: int | None) -> bool:

@@ -6,8 +6,11 @@ import pytest
 from envs.http.gallery import Gallery
 from support import TIMELESS, require_env
 
-from practicum.core.agent import Situation
-from practicum.core.env import Decision, Environment
+from practicum.agents.chat import ChatAgent
+from practicum.agents.formats import get_format
+from practicum.core.agent import Sampling, Situation
+from practicum.core.env import Decision, Environment, Script
+from practicum.core.episode import StopReason
 from practicum.core.message import Action
 from practicum.core.task import Task
 from practicum.envs import registry
@@ -15,6 +18,9 @@ from practicum.envs.contract import check_env, transcript, transcript_hash
 from practicum.envs.http.app import DialectName, Terms
 from practicum.envs.http.remote import create
 from practicum.envs.http.server import running
+from practicum.policies.scripted import ScriptedPolicy
+from practicum.rewards.outcome import judge_outcome
+from practicum.rollout.play import Attempt, Limits, Table, play_episode
 
 DIALECTS: tuple[DialectName, ...] = ("agentgym", "native")
 NUM_TASKS = 6
@@ -38,6 +44,36 @@ async def test_three_transports_give_one_transcript(env_id: str) -> None:
                     assert transcript_hash(*here) == transcript_hash(*there)
             await remote.aclose()
             assert len(server.leases) == 0
+
+
+def go_in_circles(situation: Situation) -> Decision:
+    """Try what is refused, look, and try it again."""
+    return Decision(Action(("inventory", "get 1 moon")[len(situation.history) % 2]))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_states_and_what_is_cut_short_are_the_same_elsewhere(dialect: DialectName) -> None:
+    """Looks between refusals are seen through by who knows the state."""
+    local = registry.load_env("textcraft")
+    tasks = local.panel("dev").tasks[:4]
+
+    async def play(world: Environment, script: Script) -> list[tuple[object, ...]]:
+        form = get_format("react")
+        policy = ScriptedPolicy(script, lambda decision: form.render(decision, world.commands))
+        agent = ChatAgent(world, form, policy, Sampling())
+        table = Table(world, agent, judge_outcome, Limits(20, max_repeated_refusals=3))
+        episodes = [await play_episode(table, Attempt(task)) for task in tasks]
+        return [(e.stop, e.error, *(turn.state for turn in e.turns)) for e in episodes]
+
+    async with running({"textcraft": local}, Terms(dialect)) as (url, _):
+        remote = create(url, "textcraft")
+        for script in (go_in_circles, local.scripts["expert"], local.scripts["random"]):
+            here = await play(local, script)
+            assert await play(remote, script) == here
+            if script is go_in_circles:
+                assert {stop for stop, *_ in here} == {StopReason.REPEATED_REFUSAL}
+                assert {len(states) for _, _, *states in here} == {6}
+        await remote.aclose()
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

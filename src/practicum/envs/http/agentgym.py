@@ -133,6 +133,7 @@ class _Episode:
         self._transport = transport
         self._task = task
         self._earned = 0.0
+        self.told_state: str | None = None
         self.session = session
         self.is_sound = False
         """The session is known to do nothing more on its own."""
@@ -159,6 +160,7 @@ class _Episode:
         transport = self._transport
         reply = await transport.call(self.session, "/step", {"action": action.text})
         extra = reply.get(wire.EXTRA) if isinstance(reply, Mapping) else None
+        self.told_state = wire.read_state(extra)
         if isinstance(extra, Mapping):
             text = extra.get("text")
             if not isinstance(text, str):
@@ -190,6 +192,7 @@ class _Episode:
                 f"asked {transport.caller.base_url} for {self._task.id} and was served {served}",
                 kind="wrong-task",
             )
+        self.told_state = wire.read_state(reply)
         return wire.read_observation(reply.get("observation"))
 
     async def _start_by_index(self) -> Observation:

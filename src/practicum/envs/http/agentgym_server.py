@@ -146,12 +146,13 @@ class AgentGymService:
     async def _reset_task(self, lease: Lease, body: Body) -> Any:
         task = self._book.find(body.get("task"))
         first = await self._leases.start(lease, task)
-        return {"task": task.id, "observation": wire.write_observation(first)}
+        shown = wire.write_observation(first)
+        return {"task": task.id, "observation": shown, "state": lease.state}
 
     async def _step(self, lease: Lease, body: Body) -> Any:
         action = Action(_field(body, "action", str))
         result = await self._leases.step(lease, action)
-        return write_step(self.dialect, result, lease.earned)
+        return write_step(self.dialect, result, lease.state, lease.earned)
 
     async def _observation(self, lease: Lease, _: Body) -> Any:
         shown = _shown(lease).text
@@ -216,7 +217,9 @@ def write_first(dialect: Dialect, lease_id: int, task: Task, first: Observation)
     return reply
 
 
-def write_step(dialect: Dialect, result: StepResult, earned: float) -> dict[str, Any]:
+def write_step(
+    dialect: Dialect, result: StepResult, state: str | None, earned: float
+) -> dict[str, Any]:
     """Write the reply to a step in AgentGym's form, with ours beside it."""
     text = result.observation.text
     scale = 100 if dialect.pays is Pays.SCORE else 1
@@ -233,7 +236,7 @@ def write_step(dialect: Dialect, result: StepResult, earned: float) -> dict[str,
         reply[dialect.text_key] = text
     if dialect.error_style == "status":
         reply["info"] = None
-    extra = wire.write_verdict(result)
+    extra = wire.write_verdict(result, state)
     if dialect.lists_actions and read_text(dialect, reply) != text:
         extra["text"] = text
     if result.observation.images:

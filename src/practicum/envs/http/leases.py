@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from practicum.core.env import Env, Environment, StepResult
+from practicum.core.env import Env, Environment, StepResult, state_hash
 from practicum.core.errors import EnvError, EpisodeError
 from practicum.core.leases import LeaseBook, now_s
 from practicum.core.message import Action, Observation
@@ -48,6 +48,8 @@ class Lease:
     task: Task | None = None
     observation: Observation | None = None
     """The last one shown."""
+    state: str | None = None
+    """The hash of what the world is like since; None once the episode is over."""
     result: StepResult | None = None
     """The answer to step number `num_steps`."""
     num_steps: int = 0
@@ -124,6 +126,7 @@ class LeaseTable:
                     lease.env = await context.__aenter__()
                     lease.context = context
                     first = await lease.env.start()
+                    lease.state = state_hash(lease.env, first)
             except Exception as error:
                 await self._leave(lease)
                 raise self._named(error, "starting") from error
@@ -149,6 +152,8 @@ class LeaseTable:
             try:
                 async with asyncio.timeout(STEP_TIMEOUT_S):
                     result = await lease.env.step(action)
+                    is_over = result.is_done
+                    lease.state = None if is_over else state_hash(lease.env, result.observation)
             except Exception as error:
                 # What the world did is not known, so nothing more can be played in it.
                 lease.is_over = True
@@ -158,7 +163,7 @@ class LeaseTable:
             lease.num_steps += 1
             lease.earned += result.reward
             lease.result, lease.observation = result, result.observation
-            lease.is_over = result.is_done
+            lease.is_over = is_over
             return result
 
     async def close(self, lease_id: int) -> bool:

@@ -149,6 +149,7 @@ class _Episode:
         self._connection: _Connection | None = None
         self._lease: int | None = None
         self._first: Observation | None = None
+        self.told_state: str | None = None
         self._seq = 0
         self._last_sent_s = 0.0
         self._heartbeat: asyncio.Task[None] | None = None
@@ -180,6 +181,7 @@ class _Episode:
                 kind="wrong-task",
             )
         self._first = wire.read_observation(reply.get("observation"))
+        self.told_state = wire.read_state(reply)
         self._heartbeat = asyncio.create_task(self._renew_every(ttl_s / 3))
 
     async def start(self) -> Observation:
@@ -196,7 +198,9 @@ class _Episode:
             "seq": self._seq,
             "action": action.text,
         }
-        return wire.read_result(await self._ask(message, "result"))
+        reply = await self._ask(message, "result")
+        self.told_state = wire.read_state(reply)
+        return wire.read_result(reply)
 
     async def close(self) -> None:
         """Give the lease back, and the connection to the next episode."""

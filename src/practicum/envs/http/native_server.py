@@ -2,8 +2,8 @@
 
 | message | answer |
 |---|---|
-| `open` env, task (an id, or the whole task) | `opened` lease, ttl_s, task, observation |
-| `step` lease, seq, action | `result` observation, reward, done, success, refused, info |
+| `open` env, task (an id, or the whole task) | `opened` lease, ttl_s, task, observation, state |
+| `step` lease, seq, action | `result` observation, state, reward, done, success, refused, info |
 | `renew` lease | `renewed` ttl_s |
 | `close` lease | `closed` |
 
@@ -105,6 +105,7 @@ class NativeService:
             "ttl_s": self._leases.ttl_s,
             "task": task.id,
             "observation": wire.write_observation(first),
+            "state": lease.state,
         }
 
     async def _step(self, message: Message) -> Message:
@@ -113,7 +114,7 @@ class NativeService:
             raise EnvError("a step needs a number and an action", kind="bad-request")
         lease = self._leases.find(message["lease"])
         result = await self._leases.step(lease, Action(action), seq)
-        return {"type": "result", "seq": seq, **wire.write_result(result)}
+        return {"type": "result", "seq": seq, **wire.write_result(result, lease.state)}
 
     async def _renew(self, message: Message) -> Message:
         self._leases.find(message["lease"])

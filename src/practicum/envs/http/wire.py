@@ -63,16 +63,18 @@ def read_images(value: Any) -> tuple[Image, ...]:
         raise bad_reply("pictures", value) from error
 
 
-def write_result(result: StepResult) -> dict[str, Any]:
+def write_result(result: StepResult, state: str | None) -> dict[str, Any]:
     """Write a result; what is false or empty is left out."""
     written: dict[str, Any] = {"observation": write_observation(result.observation)}
-    written |= write_verdict(result)
+    written |= write_verdict(result, state)
     return written
 
 
-def write_verdict(result: StepResult) -> dict[str, Any]:
-    """Write a result without its observation."""
+def write_verdict(result: StepResult, state: str | None) -> dict[str, Any]:
+    """Write a result without its observation, and what the world is like after it."""
     verdict: dict[str, Any] = {"reward": result.reward}
+    if state is not None:
+        verdict["state"] = state
     if result.is_done:
         verdict["done"] = True
     if result.is_success:
@@ -97,6 +99,12 @@ def read_result(value: Mapping[str, Any], observation: Observation | None = None
         value.get("refused", False) is True,
         value.get("info") or {},
     )
+
+
+def read_state(value: Any) -> str | None:
+    """Read the hash of a state, where one was told."""
+    state = value.get("state") if isinstance(value, Mapping) else None
+    return state if isinstance(state, str) else None
 
 
 def write_task(task: Task) -> dict[str, Any]:
