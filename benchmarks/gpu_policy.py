@@ -23,7 +23,8 @@ from practicum.config.algorithms import GrpoConfig
 from practicum.config.train import OptimizerConfig, PackingConfig
 from practicum.core.agent import Sampling
 from practicum.policies.local.attention import PackedLayout
-from practicum.policies.local.engine import Engine, EngineOptions, Generated
+from practicum.policies.local.engine import Engine, EngineOptions
+from practicum.policies.local.places import Generated
 from practicum.policies.local.stepper import hidden_states, output_head
 from practicum.policies.local.weights import LocalModel, load_model
 from practicum.train.algorithms.grpo import Grpo

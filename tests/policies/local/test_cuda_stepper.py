@@ -95,3 +95,8 @@ async def test_the_engine_keeps_its_promises(promise: object) -> None:
 
 async def test_logprobs_are_those_of_a_forward_pass() -> None:
     await promises.test_logprobs_are_those_of_a_forward_pass("qwen3")
+
+
+@pytest.mark.parametrize("num_steps", [1, 3, 6, 12])
+async def test_who_hangs_up_while_steps_are_under_way_harms_nobody(num_steps: int) -> None:
+    await promises.test_whoever_hangs_up_frees_the_slot_and_harms_nobody(num_steps)

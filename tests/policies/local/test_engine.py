@@ -11,7 +11,8 @@ from tiny_models import tiny_model
 
 from practicum.core.agent import Sampling
 from practicum.policies.local.attention import PackedLayout
-from practicum.policies.local.engine import Engine, EngineOptions, Generated, _common_prefix
+from practicum.policies.local.engine import Engine, EngineOptions, _common_prefix
+from practicum.policies.local.places import Generated
 from practicum.policies.local.stepper import hidden_states, output_head
 from practicum.policies.local.weights import LocalModel
 
@@ -269,4 +270,4 @@ async def test_more_conversations_than_slots_all_come_to_their_end() -> None:
             ids = [*ids, *answer.token_ids, 40 + turn]
 
     await asyncio.wait_for(asyncio.gather(*(converse(i) for i in range(20))), 60)
-    assert sorted(engine._parked) == [0, 1, 2]
+    assert sorted(engine._places._parked) == [0, 1, 2]

@@ -14,9 +14,9 @@ the environments.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from practicum.core.agent import Sampling
+from practicum.policies.local.places import Generated, Places, Request, Slot
 from practicum.policies.local.slots import SlotCache
 from practicum.policies.local.stepper import (
     SAME_AS_SAMPLED,
@@ -54,15 +55,6 @@ class EngineOptions:
     """Fuse the model's operations with torch.compile, on a GPU."""
 
 
-@dataclass(frozen=True)
-class Generated:
-    """An answer in tokens."""
-
-    token_ids: tuple[int, ...]
-    logprobs: tuple[float, ...]
-    is_cut: bool
-
-
 @dataclass
 class EngineStats:
     """Counted since the last `take_stats`."""
@@ -74,33 +66,6 @@ class EngineStats:
     busy_slots: int = 0
     """Slots with a request, summed over steps."""
     time_s: float = 0.0
-
-
-@dataclass(eq=False)
-class _Slot:
-    """A place in the cache and what it holds: the first `fed` of `ids`."""
-
-    index: int
-    ids: list[int]
-    fed: int = 0
-    request: _Request | None = None
-
-
-@dataclass(eq=False)
-class _Request:
-    ids: list[int]
-    """The prompt; the answer is appended when it is whole."""
-    limit: int
-    sampling: Sampling
-    seed: int
-    future: asyncio.Future[Generated]
-    said: list[int] = field(default_factory=list)
-    """The part of the answer that must be fed again after an interruption."""
-    slot: _Slot | None = None
-    source: _Slot | None = None
-    """The slot to copy the first `num_shared` tokens from, once it has them."""
-    source_ids: list[int] | None = None
-    num_shared: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,16 +83,13 @@ class Engine:
         self.stats = EngineStats()
         self._stop_ids = np.array(sorted(stop_ids))
         self._stepper = _make_stepper(model, options)
-        self._waiting: deque[_Request] = deque()
-        self._feeding: list[_Request] = []
+        self._waiting: deque[Request] = deque()
+        self._feeding: list[Request] = []
         """Requests whose prompt is not wholly in the cache yet."""
-        self._slots = [_Slot(i, []) for i in range(options.num_slots)]
-        self._free = self._slots[::-1]
-        self._parked: OrderedDict[int, tuple[int, ...]] = OrderedDict()
-        """Slots without a request and the whole conversation each holds, oldest first."""
-        self._parked_with: dict[tuple[int, ...], list[_Slot]] = {}
-        self._first_with: dict[tuple[int, ...], _Slot] = {}
-        self._latest: _Slot | None = None
+        self._slots = [Slot(i, []) for i in range(options.num_slots)]
+        self._places = Places(self._slots)
+        self._first_with: dict[tuple[int, ...], Slot] = {}
+        self._latest: Slot | None = None
         self._table = SamplingTable(options.num_slots)
         self._pump: asyncio.Task[None] | None = None
         self._is_paused = False
@@ -139,10 +101,10 @@ class Engine:
         limit = min(sampling.max_tokens, self.options.max_context - len(prompt))
         assert limit > 0, "the prompt leaves no room: the caller checks that"
         future: asyncio.Future[Generated] = asyncio.get_running_loop().create_future()
-        request = _Request(list(prompt), limit, sampling, seed, future)
+        request = Request(list(prompt), limit, sampling, seed, future)
         # Episodes of a group often say the same at first: several slots can hold one conversation.
-        if num_known and (slots := self._parked_with.get(tuple(prompt[:num_known]))):
-            self._occupy(self._unpark(slots[-1]), request)
+        if num_known and (slot := self._places.take_holding(tuple(prompt[:num_known]))):
+            slot.occupy(request)
         self._waiting.append(request)
         self._wake()
         try:
@@ -203,7 +165,7 @@ class Engine:
         slots, positions = [slots_D], [positions_D]
         runs: list[tuple[int, int, int]] = []
         samples = list(range(len(slots_D)))
-        fed: list[tuple[_Slot, int]] = []
+        fed: list[tuple[Slot, int]] = []
         num_rows, budget = len(slots_D), self.options.prefill_rows
         for request in list(self._feeding):
             count = min(budget, self._num_ready(request))
@@ -251,7 +213,7 @@ class Engine:
         slots_B = slots_R[samples_B]
         return _Launched(handle, slots_B, self._table.tickets_S[slots_B])
 
-    def _num_ready(self, request: _Request) -> int:
+    def _num_ready(self, request: Request) -> int:
         """Prompt tokens that can be fed now; copies a shared beginning when it is there."""
         slot = request.slot
         assert slot is not None
@@ -272,41 +234,19 @@ class Engine:
             request = self._waiting.popleft()
             if request.future.cancelled():
                 if request.slot is not None:
-                    self._release(request.slot)
+                    self._places.release(request.slot)
                 continue
             if request.slot is None:
-                slot = self._take_slot()
+                slot = self._places.take()
                 if slot is None:
                     self._waiting.append(request)
                     continue
                 slot.fed = 0
                 self._share(request, slot)
-                self._occupy(slot, request)
+                slot.occupy(request)
             self._feeding.append(request)
 
-    def _take_slot(self) -> _Slot | None:
-        if self._free:
-            return self._free.pop()
-        if self._parked:
-            return self._unpark(self._slots[next(iter(self._parked))])
-        return None
-
-    def _park(self, slot: _Slot, key: tuple[int, ...]) -> None:
-        self._parked[slot.index] = key
-        self._parked_with.setdefault(key, []).append(slot)
-
-    def _unpark(self, slot: _Slot) -> _Slot:
-        key = self._parked.pop(slot.index)
-        holders = self._parked_with[key]
-        holders.remove(slot)
-        if not holders:
-            del self._parked_with[key]
-        return slot
-
-    def _occupy(self, slot: _Slot, request: _Request) -> None:
-        slot.ids, slot.request, request.slot = request.ids, request, slot
-
-    def _share(self, request: _Request, slot: _Slot) -> None:
+    def _share(self, request: Request, slot: Slot) -> None:
         key = tuple(request.ids)
         if len(self._first_with) > 4 * len(self._slots):
             self._first_with.clear()
@@ -337,7 +277,7 @@ class Engine:
         for index in slots_B[ended_B].tolist():
             self._finish(self._slots[index])
 
-    def _finish(self, slot: _Slot) -> None:
+    def _finish(self, slot: Slot) -> None:
         request = slot.request
         assert request is not None
         ids, logprobs = self._table.end(slot.index)
@@ -345,11 +285,11 @@ class Engine:
         request.ids.extend(ids)
         slot.fed = len(request.ids) - 1
         slot.request = None
-        self._park(slot, tuple(request.ids))
+        self._places.park(slot, tuple(request.ids))
         if not request.future.done():
             request.future.set_result(Generated(tuple(ids), tuple(logprobs), is_cut))
 
-    def _abandon(self, request: _Request) -> None:
+    def _abandon(self, request: Request) -> None:
         """Nobody waits for it any more: its slot is free at once, and what is under way ignored."""
         slot = request.slot
         if slot is None or slot.request is not request or request in self._waiting:
@@ -358,17 +298,11 @@ class Engine:
             self._feeding.remove(request)
         else:
             self._table.end(slot.index)
-        self._release(slot)
-
-    def _release(self, slot: _Slot) -> None:
-        slot.request, slot.ids, slot.fed = None, [], 0
-        self._free.append(slot)
+        self._places.release(slot)
 
     def _forget(self) -> None:
         """Drop everything cached; requests under way are fed again with what they said."""
-        self._free = [slot for slot in reversed(self._slots) if slot.request is None]
-        self._parked.clear()
-        self._parked_with.clear()
+        self._places.forget()
         self._first_with.clear()
         self._latest = None
         for slot in self._slots:
@@ -382,7 +316,7 @@ class Engine:
             self._feeding.append(request)
         self._share_again([slot.request for slot in self._slots if slot.request is not None])
 
-    def _share_again(self, requests: list[_Request]) -> None:
+    def _share_again(self, requests: list[Request]) -> None:
         """All of these are fed from the start: beginnings they share are computed once."""
         requests.sort(key=lambda request: request.ids)
         # Of requests in order, the one before shares most; the earliest with as much has it first.
