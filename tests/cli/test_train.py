@@ -77,6 +77,8 @@ def test_sft_then_rl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert report["paired"]["tasks"] == 6 and report["paired"]["contract_equal"]
     run = Run.open(tmp_path / "rl")
     assert [row["update"] for row in run.metrics()] == [0, 1, 2, 3, 3]
+    saved_s = sum(row.get("time/saving_s", 0) for row in run.metrics())
+    assert 0 < saved_s == pytest.approx(report["timings_s"]["saving"])
     episodes = list(run.episodes())
     assert episodes and all(t.completion.logprobs for e in episodes for t in e.turns)
     assert (tmp_path / "rl" / "curve.png").stat().st_size > 10_000

@@ -88,7 +88,9 @@ class ToyRun:
                 for group in saved["open_groups"]
             ]
             replay = [self.known[e] for e in saved["replay"]]
-            progress = Progress(saved["update"], saved["train_s"], saved["mixture"], groups, replay)
+            progress = Progress(
+                saved["update"], saved["train_s"], 0.0, saved["mixture"], groups, replay
+            )
         journal = Journal(
             self.episodes.append,
             self.rows.append,

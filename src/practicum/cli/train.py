@@ -201,8 +201,9 @@ def _print_report(report: dict[str, Any], folder: Path) -> None:
                 f"({paired['tasks']} tasks)"
             )
     timings = report["timings_s"]
-    phases = ("sampling", "environment", "training", "sync")
+    phases = ("sampling", "environment", "training", "sync", "saving")
     spent = max(1e-9, sum(timings[phase] for phase in phases))
     shares = ", ".join(f"{phase} {percent(timings[phase] / spent)}" for phase in phases)
-    out.print(f"{report['updates']} updates in {timings['updates']:.0f} s: {shares}")
+    taken_s = timings["updates"] + timings["saving"]
+    out.print(f"{report['updates']} updates in {taken_s:.0f} s: {shares}")
     out.print(f"model {folder / report['checkpoint']}, report {folder / 'report.json'}")

@@ -29,6 +29,7 @@ PHASES = {
     "environment": "green",
     "training": "magenta",
     "sync": "yellow",
+    "saving": "blue",
     "idle": "bright_black",
 }
 _BAR_CELLS = 40
@@ -92,7 +93,7 @@ class TrainingProgress:
             self._evaluated = metrics
         if "success/mean" in metrics:
             self._successes.append(metrics["success/mean"])
-        if any(name.startswith("time/") for name in metrics):
+        if "time/total_s" in metrics:
             self._last = metrics
             if self._first_update is None:
                 self._first_update = int(metrics["update"])

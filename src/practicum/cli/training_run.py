@@ -358,13 +358,15 @@ def _take_up(
     trainer.publish(session.policy.model)
     session.policy.engine.resume(weights_changed=True)
     if mixture is None:
-        return Progress(saved["update"], saved["train_s"])
+        return Progress(saved["update"], saved["train_s"], saved["saving_s"])
     wanted = {e for group in saved["open_groups"] for e in group["episodes"].values()}
     wanted |= set(saved["replay"])
     episodes = {e.id: e for e in session.run.episodes() if e.id in wanted} if wanted else {}
     groups = _open_groups(session, mixture, saved["open_groups"], episodes)
     replay = [episodes[episode_id] for episode_id in saved["replay"]]
-    return Progress(saved["update"], saved["train_s"], saved["mixture"], groups, replay)
+    return Progress(
+        saved["update"], saved["train_s"], saved["saving_s"], saved["mixture"], groups, replay
+    )
 
 
 def _open_groups(
@@ -404,18 +406,26 @@ def _journal(
             tracked = TrackedRun(run.path, run.header["config"], progress.update + 1)
             track = stack.enter_context(tracking(config.trackers, tracked))
 
+        logged_s = progress.saving_s
+
         def log(metrics: Metrics) -> None:
+            nonlocal logged_s
+            if (saving_s := progress.saving_s - logged_s) > 0:
+                logged_s = progress.saving_s
+                metrics = {**metrics, "time/saving_s": saving_s}
             measure(metrics)
             track(metrics)
             session.watch.on_metrics(metrics)
 
         def save(reached: Progress) -> Path:
+            began = perf_counter()
             sizes = {name: (run.path / name).stat().st_size for name in GROWING_FILES}
             manifest = read_manifest(run.path)
             assert manifest is not None
             saved = {**reached.to_json(), "files": sizes}
             path = write_checkpoint(checkpoints, trainer, saved, manifest)
             drop_old(checkpoints, config.checkpoints.keep)
+            reached.saving_s += perf_counter() - began
             return path
 
         if before is not None and progress.update == 0:
@@ -476,7 +486,8 @@ def _timings(run: Run, progress: Progress, wall_s: float) -> dict[str, float]:
     for row in run.metrics():
         for phase in phases:
             totals[phase] += row.get(f"time/{phase}_s", 0.0)
-    return {**totals, "updates": progress.train_s, "total": wall_s}
+    timings = {"updates": progress.train_s, "saving": progress.saving_s, "total": wall_s}
+    return {**totals, **timings}
 
 
 def _training_set(part: PartConfig) -> str:

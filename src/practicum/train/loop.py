@@ -50,6 +50,8 @@ class Progress:
     update: int = 0
     train_s: float = 0.0
     """Time spent in updates, evaluations aside."""
+    saving_s: float = 0.0
+    """Time spent on checkpoints, but for the one this is written into."""
     mixture: dict[str, Any] = field(default_factory=dict)
     """Which group comes next, as `Mixture.to_json` writes it; empty at the start."""
     open_groups: list[OpenGroup] = field(default_factory=list)
@@ -63,6 +65,7 @@ class Progress:
         return {
             "update": self.update,
             "train_s": self.train_s,
+            "saving_s": self.saving_s,
             "mixture": self.mixture,
             "open_groups": groups,
             "replay": [episode.id for episode in self.replay],
