@@ -96,8 +96,8 @@ class Runner:
         out = ["--out", str(self.out / job.name), "--json"]
         weights = self.out / job.start / "checkpoints" / "latest" if job.start else self.model
         if job.kind == "eval":
-            asked = ["--panel", job.config, "--policy", f"hf:{weights}", "--samples", "2"]
-            settings = ["hf.max_context=4096", "limits.max_repeated_refusals=5"]
+            asked = ["--panel", job.config, "--policy", f"hf:{weights}"]
+            settings = [*job.settings, "limits.max_repeated_refusals=5"]
             settings += SMALL["eval"] if self.is_tiny else ["sampling.max_tokens=192"]
             return [*program, "textcraft", *asked, *settings, *out]
         settings = [f"model.path={weights}", *job.settings]

@@ -14,14 +14,16 @@
 Every training has a folder of its own under --out, with its held-out episodes; one that is
 finished is not made again, so a study can be cut off and taken up. --stop-after keeps further
 trainings from starting. Seeds of an arm are samples of the same tasks: success is told per task
-over all of them, and arms are compared task by task. Trainings on one GPU go faster side by side
-under NVIDIA's multi-process service (nvidia-cuda-mps-control -d).
+over all of them, and arms are compared task by task; --out gets a table STUDY.csv of every task's
+successes and samples in each run. Trainings on one GPU go faster side by side under NVIDIA's
+multi-process service (nvidia-cuda-mps-control -d).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import csv
 import math
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -40,6 +42,10 @@ SEEDS = (1, 2, 3)
 NUM_UPDATES = 16
 GROUPS = 40
 """Of eight episodes, in an update."""
+SLOT_TOKENS = 192 * 3072
+"""Of a training's sampler, 13 GiB: four trainings fill a GPU of 140 GiB."""
+LONG_GAMES = 6144
+"""Tokens that the longest of `stepwise`'s games fit into, slips and all."""
 
 
 def _worlds(pattern: str, first: int, last: int) -> str:
@@ -51,7 +57,8 @@ def _held_out(panel: str = "test") -> str:
 
 
 def _room(tokens: int) -> tuple[str, ...]:
-    return (f"model.max_context={tokens}", "packing.pack_tokens=8192", "sampler.slots=192")
+    slots = min(192, SLOT_TOKENS // tokens)
+    return (f"model.max_context={tokens}", "packing.pack_tokens=8192", f"sampler.slots={slots}")
 
 
 def _sft(name: str, config: str, *settings: str, room: int = 2048, panel: str = "test") -> Job:
@@ -72,13 +79,19 @@ def _rl(
     return Job(name, "rl", config, (*_room(room), _held_out(panel), *budget, *settings), start)
 
 
+ALL_GAMES = (
+    "demonstrations.max_tasks=null",
+    "demonstrations.variants=1",
+    "demonstrations.thoughts=1",
+)
 CRAFT_GAMES = f"[train, train~w1, {_worlds('invented~', 101, 102)}]"
 CRAFT_TASKS = f"panel=[{_worlds('train~w', 1, 3)}, {_worlds('invented~', 1, 6)}]"
 HORIZON = "[{update: 0, max_turns: 6}, {update: 5, max_turns: 12}, {update: 10, max_turns: 20}]"
+TWENTY_TURNS = ("limits.max_turns=20",)
 ARMS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "GRPO": ("rl_textcraft_smollm2", ("algorithm.negative_weight=1.0",)),
-    "PPO": ("rl_textcraft_ppo_smollm2", ()),
-    "GiGPO": ("rl_textcraft_gigpo_smollm2", ()),
+    "GRPO": ("rl_textcraft_smollm2", ("algorithm.negative_weight=1.0", *TWENTY_TURNS)),
+    "PPO": ("rl_textcraft_ppo_smollm2", TWENTY_TURNS),
+    "GiGPO": ("rl_textcraft_gigpo_smollm2", TWENTY_TURNS),
     "GRPO, growing horizon": (
         "rl_textcraft_horizon_smollm2",
         ("algorithm.negative_weight=1.0", f"horizon={HORIZON}"),
@@ -88,14 +101,17 @@ START = _sft(
     "start",
     "sft_textcraft_smollm2",
     f"demonstrations.panel={CRAFT_GAMES}",
-    "demonstrations.max_tasks=null",
+    *ALL_GAMES,
+    "demonstrations.script=expert",
+    "demonstrations.slips=null",
 )
 
 
 def arm(name: str) -> list[Job]:
     config, settings = ARMS[name]
     stem = name.lower().replace(",", "").replace(" ", "-")
-    own = (CRAFT_TASKS, "groups.variants=1", *settings)
+    tasks = (CRAFT_TASKS, "groups.variants=1", "difficulties=null", "curriculum=null")
+    own = (*tasks, "limits.max_repeated_refusals=3", *settings)
     return [_rl(f"{stem}-{seed}", config, "start", *own, f"seed={seed}") for seed in SEEDS]
 
 
@@ -153,27 +169,6 @@ JOINT = (
 )
 
 
-STEPWISE = (
-    "demonstrations.script=stepwise",
-    "demonstrations.slips={rate: 0.15, script: careless-stepwise}",
-)
-SMALL_UPDATES = (
-    "groups.per_update=16",
-    "groups.max_per_update=32",
-    "limits.max_repeated_refusals=2",
-    "curriculum={}",
-)
-"""Many of them: what fails loops until it is cut off, and early on most groups fail."""
-
-
-FEW_GAMES = (
-    *STEPWISE,
-    "demonstrations.thoughts=0.6",
-    "demonstrations.max_tasks=100",
-    "demonstrations.variants=14",
-    "epochs=1",
-    "batch_size=8",
-)
 STARTS = {
     "every thought told": ("demonstrations.thoughts=1",),
     "half without thoughts": ("demonstrations.thoughts=0.5",),
@@ -182,22 +177,13 @@ STARTS = {
 
 
 def few_sft(name: str, seed: int, *settings: str, panel: str = "test") -> Job:
-    games = (*FEW_GAMES, *settings, f"seed={seed}")
-    return _sft(name, "sft_textcraft_smollm2", *games, room=3072, panel=panel)
+    own = (_held_out(panel), *settings, f"seed={seed}")
+    return Job(name, "sft", "sft_textcraft_smollm2", own)
 
 
 def few_rl(name: str, start: str, seed: int, minutes: float, panel: str = "test") -> Job:
-    settings = (
-        *_room(3072),
-        *SMALL_UPDATES,
-        _held_out(panel),
-        f"panel=[train, {_worlds('train~w', 1, 6)}]",
-        "difficulties=[depth 1, depth 2, depth 3]",
-        "limits.max_turns=24",
-        f"max_minutes={minutes}",
-        f"seed={seed}",
-    )
-    return Job(name, "rl", "rl_textcraft_smollm2", settings, start)
+    own = (_held_out(panel), f"max_minutes={minutes}", f"seed={seed}")
+    return Job(name, "rl", "rl_textcraft_smollm2", own, start)
 
 
 def starts_jobs(minutes: float) -> list[Job]:
@@ -218,6 +204,14 @@ def few_jobs(minutes: float, seeds: Sequence[int]) -> list[Job]:
     return [*jobs, replace(control, repeats=f"few-{first}", repeat_s=60 * minutes)]
 
 
+BESIDE = {
+    "renamed": ("renamed", ("samples=2",)),
+    "deep": ("deep", ("samples=2",)),
+    "greedy": ("test", ("samples=1", "sampling.temperature=0")),
+}
+"""How else the last model of `all` is judged: panel and settings."""
+
+
 def all_jobs(minutes: float, seeds: Sequence[int]) -> list[Job]:
     games = f"[train, {_worlds('train~w', 1, 30)}, {_worlds('invented~', 101, 120)}]"
     tasks = f"panel=[{_worlds('train~w', 31, 40)}, {_worlds('invented~', 1, 2)}]"
@@ -227,33 +221,33 @@ def all_jobs(minutes: float, seeds: Sequence[int]) -> list[Job]:
             f"all-{seed}",
             "sft_textcraft_smollm2",
             f"demonstrations.panel={games}",
-            "demonstrations.max_tasks=null",
-            *STEPWISE,
+            *ALL_GAMES,
             "epochs=1",
             "batch_size=32",
             "optimizer.learning_rate=5e-4",
             f"seed={seed}",
-            room=4096,
+            room=LONG_GAMES,
         )
         rl = Job(
             f"all-rl-{seed}",
             "rl",
             "rl_textcraft_smollm2",
             (
-                *_room(4096),
-                *SMALL_UPDATES,
+                *_room(LONG_GAMES),
                 _held_out(),
                 tasks,
                 "difficulties=[depth 2, depth 3, depth 4]",
                 "groups.variants=1",
-                "limits.max_turns=36",
+                "limits.max_turns=50",
                 f"max_minutes={minutes}",
                 f"seed={seed}",
             ),
             sft.name,
         )
+        room = (f"hf.max_context={LONG_GAMES}", f"concurrency={SLOT_TOKENS // LONG_GAMES}")
         beside = [
-            Job(f"all-{panel}-{seed}", "eval", panel, (), rl.name) for panel in ("renamed", "deep")
+            Job(f"all-{name}-{seed}", "eval", panel, (*room, *sampling), rl.name)
+            for name, (panel, sampling) in BESIDE.items()
         ]
         jobs += [sft, rl, *beside]
     return jobs
@@ -352,7 +346,23 @@ def rows_of(study: str, seeds: Sequence[int]) -> list[Row]:
             (f"seed {first}, GRPO over more SFT", [f"few-rl-{first}"], "", ["few-control"]),
         ]
         return [*rows, *more]
-    return [*rows, *((panel, each(f"all-{panel}"), "", []) for panel in ("renamed", "deep"))]
+    return [*rows, *((name, each(f"all-{name}"), "", []) for name in BESIDE)]
+
+
+def keep_tasks(study: str, runner: Runner, seeds: Sequence[int]) -> None:
+    """Write down each task's successes and samples in all runs that are through."""
+    rows: dict[str, dict[str, str]] = {}
+    columns = {"task": None}
+    for _, runs, env, others in rows_of(study, seeds):
+        for name in filter(runner.finished, (*runs, *others)):
+            columns[name] = None
+            for task, tally in tallies([runner.out / name], env).items():
+                row = rows.setdefault(task, {"task": task})
+                row[name] = f"{tally.successes}/{tally.samples}"
+    with (runner.out / f"{study}.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, list(columns), restval="", lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows.values())
 
 
 def show(study: str, runner: Runner, seeds: Sequence[int]) -> None:
@@ -395,6 +405,7 @@ def main() -> None:
         asyncio.run(runner.run_all(jobs_of(args.studies, args.minutes, args.seeds)))
     for study in args.studies:
         show(study, runner, args.seeds)
+        keep_tasks(study, runner, args.seeds)
 
 
 if __name__ == "__main__":
