@@ -10,6 +10,7 @@ from tiny_models import tiny_model
 
 from practicum.config.train import OptimizerConfig, PackingConfig
 from practicum.policies.local.weights import LocalModel
+from practicum.train import trainer as trainer_module
 from practicum.train.batch import MIN_SHARED, Pack, Sample, pack_samples
 from practicum.train.losses import sft_loss
 from practicum.train.trainer import LocalTrainer
@@ -142,6 +143,21 @@ def test_sharing_changes_neither_logprobs_nor_gradients(family: str, seed: int) 
     np.testing.assert_allclose(shared[0], plain[0], atol=1e-5)
     for name, gradient in plain[1].items():
         np.testing.assert_allclose(shared[1][name], gradient, atol=1e-5, err_msg=name)
+
+
+def test_logits_that_are_made_again_change_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = random_samples(1, num_families=2)
+    _, whole, _ = learn(tiny_model("llama"), samples, False)
+    monkeypatch.setattr(trainer_module, "HEAD_TOKENS", 16)
+    parts = {}
+    for kept in (0, 20, 10_000):  # none, the last part of a pack, all
+        logit_bytes = 4 * tiny_model("llama").network.config.vocab_size
+        monkeypatch.setattr(trainer_module, "KEPT_LOGIT_BYTES", kept * logit_bytes)
+        parts[kept] = learn(tiny_model("llama"), samples, False)[1]
+    for name, gradient in whole.items():
+        np.testing.assert_allclose(parts[0][name], gradient, atol=1e-6, err_msg=name)
+        np.testing.assert_array_equal(parts[0][name], parts[20][name])
+        np.testing.assert_array_equal(parts[0][name], parts[10_000][name])
 
 
 def learn(

@@ -16,7 +16,6 @@ from practicum.train.losses import (
     policy_loss,
     policy_metrics,
     sft_loss,
-    token_logprobs,
     token_mean,
     truncated_weights,
 )
@@ -26,6 +25,12 @@ CLIP = {"clip_low": 0.2, "clip_high": 0.3}
 
 def logs(*probabilities: float) -> torch.Tensor:
     return torch.tensor(probabilities, dtype=torch.float64).log()
+
+
+def token_logprobs(
+    logits: torch.Tensor, targets: torch.Tensor, temperature: float = 1.0
+) -> torch.Tensor:
+    return logprobs_and_entropy(logits, targets, temperature)[0]
 
 
 def near(tensor: torch.Tensor, *expected: float) -> bool:
@@ -39,7 +44,6 @@ def test_logprobs_and_entropy_are_those_of_the_softmax() -> None:
     assert near(logprobs, math.log(5 / 8), math.log(1 / 3))
     by_hand = 1 / 8 * math.log(8) + 2 / 8 * math.log(4) + 5 / 8 * math.log(8 / 5)
     assert near(entropy, by_hand, math.log(3))
-    assert torch.equal(token_logprobs(logits, torch.tensor([2, 0])), logprobs)
 
 
 def test_temperature_divides_the_logits() -> None:
@@ -57,6 +61,22 @@ def test_half_precision_logits_are_read_in_single_precision() -> None:
     logprobs = token_logprobs(logits.bfloat16(), torch.tensor([0]))
     assert logprobs.dtype == torch.float32
     assert torch.equal(logprobs, token_logprobs(logits, torch.tensor([0])))
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_gradient_is_that_of_the_plain_softmax(dtype: torch.dtype, temperature: float) -> None:
+    random = torch.Generator().manual_seed(0)
+    drawn = torch.randn(5, 9, generator=random).to(dtype)
+    drawn[2, 3] = -math.inf
+    targets = torch.tensor([0, 8, 4, 4, 1])
+    pull = torch.randn(5, generator=random)
+    ours, plain = (drawn.clone().requires_grad_() for _ in range(2))
+    (token_logprobs(ours, targets, temperature) * pull).sum().backward()
+    wide = plain.to(torch.promote_types(dtype, torch.float32)) / temperature
+    (wide.log_softmax(-1)[torch.arange(5), targets] * pull).sum().backward()
+    assert ours.grad is not None and ours.grad.dtype == dtype
+    assert torch.allclose(ours.grad, plain.grad, rtol=1e-2 if dtype == torch.bfloat16 else 1e-6)
 
 
 def test_policy_loss_is_minus_ratio_times_advantage_inside_the_clip() -> None:

@@ -8,6 +8,8 @@ Everything is computed in float32 at least, whatever the logits come in.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -15,20 +17,12 @@ from torch import Tensor
 MAX_LOG_RATIO = 20.0
 
 
-def token_logprobs(logits_N_V: Tensor, targets_N: Tensor, temperature: float = 1.0) -> Tensor:
-    """Log-probability of each target under the distribution it was sampled from."""
-    return _pick(_log_softmax(logits_N_V, temperature), targets_N)
-
-
 def logprobs_and_entropy(
     logits_N_V: Tensor, targets_N: Tensor, temperature: float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """Log-probability of each target, and the entropy in nats there, which has no gradient."""
-    logprobs_N_V = _log_softmax(logits_N_V, temperature)
-    with torch.no_grad():
-        # entr takes 0 log 0 as 0, so tokens ruled out by a logit of -inf do no harm.
-        entropy_N = torch.special.entr(logprobs_N_V.exp()).sum(-1)
-    return _pick(logprobs_N_V, targets_N), entropy_N
+    logprobs_N, entropy_N = _Picked.apply(logits_N_V, targets_N, temperature)  # type: ignore[no-untyped-call]
+    return logprobs_N, entropy_N
 
 
 def policy_loss(
@@ -185,16 +179,46 @@ def mismatch_metrics(trainer_logprobs_N: Tensor, sampler_logprobs_N: Tensor) -> 
     return _numbers({"mismatch/mean": gap_N.mean(), "mismatch/max": gap_N.max()})
 
 
+class _Picked(torch.autograd.Function):
+    """Keeps one tensor of the logits' size and precision: the logits, or what became of them.
+
+    Autograd by itself keeps the log-softmax in single precision, and in the backward pass fills
+    as much again with zeros for the tokens that were not picked.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits_N_V: Tensor, targets_N: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        logprobs_N_V = _log_softmax(logits_N_V, temperature)
+        picked_N = logprobs_N_V.gather(-1, targets_N.unsqueeze(-1)).squeeze(-1)
+        probs_N_V = logprobs_N_V.exp_()
+        # entr takes 0 log 0 as 0, so tokens ruled out by a logit of -inf do no harm.
+        entropy_N = torch.special.entr(probs_N_V).sum(-1)
+        ctx.is_half = probs_N_V.dtype != logits_N_V.dtype
+        ctx.save_for_backward(logits_N_V if ctx.is_half else probs_N_V, targets_N)
+        ctx.temperature = temperature
+        ctx.mark_non_differentiable(entropy_N)
+        return picked_N, entropy_N
+
+    @staticmethod
+    def backward(ctx: Any, grad_N: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+        kept_N_V, targets_N = ctx.saved_tensors
+        scaled_N_1 = (grad_N / ctx.temperature).unsqueeze(-1)
+        if ctx.is_half:
+            grad_N_V = _log_softmax(kept_N_V, ctx.temperature).exp_().mul_(-scaled_N_1)
+        else:
+            grad_N_V = kept_N_V * -scaled_N_1
+        grad_N_V.scatter_add_(-1, targets_N.unsqueeze(-1), scaled_N_1)
+        return grad_N_V.to(kept_N_V.dtype), None, None
+
+
 def _log_softmax(logits_N_V: Tensor, temperature: float) -> Tensor:
     # Half precision would cost three digits here; float64 is left as it is.
     logits_N_V = logits_N_V.to(torch.promote_types(logits_N_V.dtype, torch.float32))
     if temperature != 1.0:
         logits_N_V = logits_N_V / temperature
     return logits_N_V.log_softmax(-1)
-
-
-def _pick(logprobs_N_V: Tensor, targets_N: Tensor) -> Tensor:
-    return logprobs_N_V.gather(-1, targets_N.unsqueeze(-1)).squeeze(-1)
 
 
 def _ratio(logprobs_N: Tensor, old_logprobs_N: Tensor) -> Tensor:

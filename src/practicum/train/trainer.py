@@ -28,9 +28,9 @@ from practicum.train.losses import logprobs_and_entropy
 from practicum.train.team import ALONE, Team
 
 HEAD_TOKENS = 4096
-"""Trained tokens whose logits exist at once."""
-KEPT_LOGITS = 2**24
-"""Fewer logits than this are kept for the gradient; more are computed again."""
+"""Trained tokens whose logits are worked on at once."""
+KEPT_LOGIT_BYTES = 2**31
+"""So many of a micro-batch are kept for the gradient; the others are computed again."""
 
 Metrics = dict[str, float]
 
@@ -291,19 +291,19 @@ class LocalTrainer:
         )
         hidden_N = self._hidden(network, ids_T, positions_T, layout, predictors_N)
         head = output_head(network)
+        kept = KEPT_LOGIT_BYTES // (network.config.vocab_size * hidden_N.element_size())
         logprobs, entropies = [], []
-        for part, targets in zip(
-            hidden_N.split(HEAD_TOKENS), targets_N.split(HEAD_TOKENS), strict=True
-        ):
-            inputs = (head, part, targets, self._temperature)
-            if len(targets_N) * network.config.vocab_size <= KEPT_LOGITS:
-                logprobs_part, entropy_part = _head_logprobs(*inputs)
-            else:
-                # Logits of a large vocabulary are the biggest tensor there is: made again
-                # in the backward pass rather than kept.
-                logprobs_part, entropy_part = checkpoint(
-                    _head_logprobs, *inputs, use_reentrant=False
-                )
+        for start in range(0, len(targets_N), HEAD_TOKENS):
+            part = slice(start, start + HEAD_TOKENS)
+            inputs = (head, hidden_N[part], targets_N[part], self._temperature)
+            # The backward pass begins with the last part, whose logits are gone when the
+            # first one's are made again.
+            is_kept = len(targets_N) - start <= kept
+            logprobs_part, entropy_part = (
+                _head_logprobs(*inputs)
+                if is_kept
+                else checkpoint(_head_logprobs, *inputs, use_reentrant=False)
+            )
             logprobs.append(logprobs_part)
             entropies.append(entropy_part)
         return Scored(
