@@ -20,7 +20,10 @@ COMMON = (
     *("max_minutes=null", "groups.carry_over=false", "groups.max_per_update=null"),
     *("num_updates=200", "checkpoints.every=20", "evaluate.every=20"),
 )
-JOINT = ("mixture.normalise=false", "mixture.adaptive=null")
+OWN = {
+    "joint": ("mixture.normalise=false", "mixture.adaptive=null"),
+    "textcraft": ("curriculum=null",),
+}
 ALGORITHMS = {
     "grpo": ("algorithm.negative_weight=1",),
     "ppo": ("algorithm={name: ppo, level: token, minibatches: 4, clip_high: 0.28}",),
@@ -39,7 +42,7 @@ def shipped() -> dict[str, str]:
 
 def _write(env: str, algorithm: str) -> str:
     source = f"rl_{env}_smollm2.yaml"
-    overrides = (*COMMON, *ALGORITHMS[algorithm], *(JOINT if env == "joint" else ()))
+    overrides = (*COMMON, *ALGORITHMS[algorithm], *OWN.get(env, ()))
     config = read_config(RlConfig, path=CONFIGS / source, overrides=overrides)
     settings = verl_settings(config, config.model.max_context // 2, f"{env}_{algorithm}")
     lines = [f"#     {' '.join(_quoted(o) for o in part)}" for part in _by(3, overrides)]

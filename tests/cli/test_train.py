@@ -95,6 +95,8 @@ def test_sft_then_rl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     folder = Path(report["checkpoint"])
+    modes = {path.name: path.stat().st_mode for path in folder.iterdir()}
+    assert modes["model.safetensors"] == modes["config.json"]
     assert AutoModelForCausalLM.from_pretrained(folder).num_parameters() < 2_000_000
     assert AutoTokenizer.from_pretrained(folder).chat_template
     spec = f"hf:{folder}"

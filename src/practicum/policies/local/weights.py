@@ -101,6 +101,8 @@ def save_model(model: LocalModel, folder: Path) -> None:
         network = deepcopy(network).merge_and_unload()
     network.save_pretrained(folder)
     model.tokenizer.save_pretrained(folder)
+    for weights in folder.glob("*.safetensors"):  # which safetensors makes for its owner alone
+        weights.chmod((folder / "config.json").stat().st_mode)
 
 
 def _check_supported(folder: Path, config: Any) -> None:
