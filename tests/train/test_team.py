@@ -48,7 +48,6 @@ def train(kind: str, config: Path, out: Path, num_processes: int) -> dict[str, A
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     try:
         shown, errors = process.communicate(timeout=900)
