@@ -293,12 +293,15 @@ class LocalTrainer:
         head = output_head(network)
         kept = KEPT_LOGIT_BYTES // (network.config.vocab_size * hidden_N.element_size())
         logprobs, entropies = [], []
-        for start in range(0, len(targets_N), HEAD_TOKENS):
-            part = slice(start, start + HEAD_TOKENS)
-            inputs = (head, hidden_N[part], targets_N[part], self._temperature)
+        left = len(targets_N)
+        for part, targets in zip(
+            hidden_N.split(HEAD_TOKENS), targets_N.split(HEAD_TOKENS), strict=True
+        ):
+            inputs = (head, part, targets, self._temperature)
             # The backward pass begins with the last part, whose logits are gone when the
             # first one's are made again.
-            is_kept = len(targets_N) - start <= kept
+            is_kept = left <= kept
+            left -= len(targets)
             logprobs_part, entropy_part = (
                 _head_logprobs(*inputs)
                 if is_kept
