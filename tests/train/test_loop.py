@@ -14,10 +14,12 @@ from train.toy import toy_table, toy_tasks
 
 from practicum.config.train import RlConfig
 from practicum.core.episode import Episode
-from practicum.core.errors import DivergedError, EnvError
+from practicum.core.errors import DivergedError, EnvError, StoreError
 from practicum.policies.local.engine import EngineOptions
 from practicum.policies.local.policy import HfPolicy
 from practicum.train.checkpoint import (
+    PROGRESS_FILE,
+    PROGRESS_KEYS,
     STATE_FILE,
     latest_checkpoint,
     read_progress,
@@ -152,6 +154,14 @@ async def test_stopped_and_resumed_equals_run_in_one_go(tmp_path: Path) -> None:
     await second.train()
     assert [row["update"] for row in first.rows + second.rows] == list(range(1, 8))
     assert second.weights_hash() == whole.weights_hash()
+
+
+@pytest.mark.parametrize("written", ["[]", '{"update": 3, "train_s": 1.0}'])
+def test_a_checkpoint_of_another_version_says_what_to_do(tmp_path: Path, written: str) -> None:
+    (tmp_path / PROGRESS_FILE).write_text(written)
+    with pytest.raises(StoreError, match=r"lacks .*saving_s.*model\.path="):
+        read_progress(tmp_path)
+    assert tuple(Progress().to_json()) == PROGRESS_KEYS
 
 
 async def test_faulted_episodes_are_counted_masked_and_kill_no_neighbour(tmp_path: Path) -> None:

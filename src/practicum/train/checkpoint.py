@@ -29,6 +29,7 @@ LATEST = "latest"
 STATE_FILE = "trainer.pt"
 PROGRESS_FILE = "progress.json"
 MANIFEST_FILE = "training.json"
+PROGRESS_KEYS = ("update", "train_s", "saving_s", "mixture", "open_groups", "replay")
 
 
 def write_checkpoint(
@@ -68,9 +69,13 @@ def drop_old(folder: Path, keep: int) -> None:
 
 def read_progress(checkpoint: Path) -> dict[str, Any]:
     """Where training stood."""
-    progress = read_json(checkpoint / PROGRESS_FILE)
-    if not isinstance(progress, dict) or "update" not in progress:
-        raise StoreError(f"{checkpoint / PROGRESS_FILE} does not say which update it is of")
+    found = read_json(checkpoint / PROGRESS_FILE)
+    progress: dict[str, Any] = found if isinstance(found, dict) else {}
+    if missing := [key for key in PROGRESS_KEYS if key not in progress]:
+        raise StoreError(
+            f"{checkpoint / PROGRESS_FILE} lacks {', '.join(missing)}: it is damaged or of another "
+            f"version; begin a new run with its weights, model.path={checkpoint}"
+        )
     return progress
 
 
