@@ -276,12 +276,23 @@ def last_evaluations(run: Path) -> dict[str, Path]:
     return parts or {"": last}
 
 
+def last_evaluation(run: Path, env: str) -> Run:
+    """A training's last evaluation; of `env` where it has several."""
+    parts = last_evaluations(run)
+    return Run.open(parts.get(env) or parts[""])
+
+
+def count_broken(runs: Iterable[Path], env: str) -> int:
+    """Episodes without a judgement: what is left is not the panel any more."""
+    played = [latest(last_evaluation(path, env).episodes()) for path in runs]
+    return sum(episode.is_broken for episodes in played for episode in episodes.values())
+
+
 def tallies(runs: Sequence[Path], env: str = "") -> dict[str, Tally]:
     """Success per task, the seeds' samples together; of `env` where a run has several."""
     found: dict[str, Tally] = {}
     for path in runs:
-        parts = last_evaluations(path)
-        run = Run.open(parts.get(env) or parts[""])
+        run = last_evaluation(path, env)
         for task, new in tally_tasks(run.tasks(), latest(run.episodes()).values()).items():
             old = found.get(task, Tally(0, 0))
             found[task] = Tally(old.successes + new.successes, old.samples + new.samples)
@@ -372,6 +383,9 @@ def show(study: str, runner: Runner, seeds: Sequence[int]) -> None:
         missing = [run for run in (*runs, *other_runs) if not runner.finished(run)]
         if missing:
             print(f"| {name} | – | not finished: {', '.join(missing)} | – | – |")
+            continue
+        if broken := count_broken([runner.out / run for run in (*runs, *other_runs)], env):
+            print(f"| {name} | – | not whole: {broken} episodes broken | – | – |")
             continue
         measured = tallies([runner.out / run for run in runs], env)
         cells = [name, str(len(measured)), success(measured), "–", "–"]

@@ -122,7 +122,7 @@ async def train(scene: Scene, channel: Channel) -> None:
         nonlocal is_over
         wall_s, cpu_s = watch.read()
         if metrics["update"] == 1:
-            names = ("practicum", "transformers", "torch")
+            names = ("transformers", "torch")  # ours is the checkout's
             channel.say({"versions": {name: version(name) for name in names}})
         else:
             rollout_s = metrics["time/sampling_s"] + metrics["time/environment_s"]
