@@ -282,10 +282,10 @@ def last_evaluation(run: Path, env: str) -> Run:
     return Run.open(parts.get(env) or parts[""])
 
 
-def count_broken(runs: Iterable[Path], env: str) -> int:
+def count_broken(run: Path, env: str) -> int:
     """Episodes without a judgement: what is left is not the panel any more."""
-    played = [latest(last_evaluation(path, env).episodes()) for path in runs]
-    return sum(episode.is_broken for episodes in played for episode in episodes.values())
+    played = latest(last_evaluation(run, env).episodes())
+    return sum(episode.is_broken for episode in played.values())
 
 
 def tallies(runs: Sequence[Path], env: str = "") -> dict[str, Tally]:
@@ -384,8 +384,10 @@ def show(study: str, runner: Runner, seeds: Sequence[int]) -> None:
         if missing:
             print(f"| {name} | – | not finished: {', '.join(missing)} | – | – |")
             continue
-        if broken := count_broken([runner.out / run for run in (*runs, *other_runs)], env):
-            print(f"| {name} | – | not whole: {broken} episodes broken | – | – |")
+        broken = {run: count_broken(runner.out / run, env) for run in (*runs, *other_runs)}
+        if any(broken.values()):
+            parts = ", ".join(f"{run} ({count} episodes)" for run, count in broken.items() if count)
+            print(f"| {name} | – | broken, delete and run again: {parts} | – | – |")
             continue
         measured = tallies([runner.out / run for run in runs], env)
         cells = [name, str(len(measured)), success(measured), "–", "–"]
