@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -25,11 +25,12 @@ from practicum.envs.http.remote import create
 
 TEXTCRAFT = registry.load_env("textcraft")
 TASK = TEXTCRAFT.panel("dev").tasks[0]
-SERVE = """
+CAPACITY = 64
+SERVE = f"""
 import sys
 from practicum.envs.http.server import serve
 if __name__ == "__main__":
-    serve(["textcraft"], dialect=sys.argv[1], workers=int(sys.argv[2]), capacity=64,
+    serve(["textcraft"], dialect=sys.argv[1], workers=int(sys.argv[2]), capacity={CAPACITY},
           on_ready=lambda url: print(url, flush=True))
 """
 
@@ -80,8 +81,12 @@ async def test_sessions_stick_to_their_worker(tmp_path: Path, dialect: str) -> N
     here = [await transcript(TEXTCRAFT, task, script) for task in tasks]
     async with served(tmp_path, dialect, 2) as (url, process):
         remote = create(url, "textcraft", backoff=QUICK)
-        # Many at once, so that the two workers share the connections.
-        there = await asyncio.gather(*(transcript(remote, task, script) for task in tasks))
+        async with AsyncExitStack() as held:
+            # More than one worker has places for, so that both have sessions however the
+            # kernel deals the connections out.
+            for _ in range(CAPACITY - len(tasks)):
+                await held.enter_async_context(remote.open(TASK))
+            there = await asyncio.gather(*(transcript(remote, task, script) for task in tasks))
         assert list(there) == here
         async with aiohttp.ClientSession() as http:
             async with http.get(f"{url}/metrics") as response:
@@ -152,7 +157,7 @@ async def test_64_sessions_of_one_task_hash_alike_whatever_the_hash_seed(
 async def test_every_place_of_every_worker_can_be_taken(tmp_path: Path, dialect: str) -> None:
     async with served(tmp_path, dialect, 2) as (url, _):
         remote = create(url, "textcraft", backoff=Backoff(1))
-        contexts = [remote.open(TASK) for _ in range(64)]
+        contexts = [remote.open(TASK) for _ in range(CAPACITY)]
         envs = [await context.__aenter__() for context in contexts]
         with pytest.raises(EnvError) as caught:
             async with remote.open(TASK):
