@@ -12,11 +12,13 @@ from types import ModuleType
 import pytest
 import torch
 from policies.local import test_engine as promises
+from tiny_models import tiny_model
 from torch import Tensor
 
 from practicum.policies.local import engine as engine_module
 from practicum.policies.local.engine import EngineOptions
 from practicum.policies.local.slots import SlotCache
+from practicum.policies.local.stepper import hidden_states
 from practicum.policies.local.weights import LocalModel
 
 TILE = 16
@@ -51,6 +53,44 @@ def attend_tiles(
     return out.nan_to_num(0.0)
 
 
+def add_and_norm(
+    x: Tensor, delta: Tensor | None, weight: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    total = x if delta is None else x + delta
+    wide = total.float()
+    scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
+    return total, weight * (wide * scale).to(x.dtype)
+
+
+def rotate_and_keep(
+    joint: Tensor,
+    rotations: Tensor,
+    norms: Tensor | None,
+    eps: float,
+    slots: Tensor,
+    positions: Tensor,
+    keys: Tensor,
+    values: Tensor,
+) -> Tensor:
+    num_keys = keys.shape[2]
+    q, k, v = joint.split((joint.shape[1] - 2 * num_keys, num_keys, num_keys), 1)
+    if norms is not None:
+        (_, q), (_, k) = (add_and_norm(x, None, w, eps) for x, w in zip((q, k), norms, strict=True))
+    cos, sin = rotations[positions].unsqueeze(2).unbind(1)
+
+    def rotated(x: Tensor) -> Tensor:
+        low, high = x.chunk(2, -1)
+        return x * cos + torch.cat((-high, low), -1) * sin
+
+    keys[slots, positions], values[slots, positions] = rotated(k), v
+    return rotated(q)
+
+
+def gate(gate_up: Tensor) -> Tensor:
+    opened, up = gate_up.chunk(2, -1)
+    return torch.nn.functional.silu(opened) * up
+
+
 class Event:
     def record(self) -> None: ...
     def synchronize(self) -> None: ...
@@ -58,9 +98,18 @@ class Event:
 
 @pytest.fixture(autouse=True)
 def stand_in_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernels = ModuleType("practicum.policies.local.row_kernel")
-    kernels.__dict__.update(TILE=TILE, attend_rows=attend_rows, attend_tiles=attend_tiles)
-    monkeypatch.setitem(sys.modules, kernels.__name__, kernels)
+    stand_ins: dict[str, dict[str, object]] = {
+        "row_kernel": {"TILE": TILE, "attend_rows": attend_rows, "attend_tiles": attend_tiles},
+        "decoder_kernels": {
+            "add_and_norm": add_and_norm,
+            "rotate_and_keep": rotate_and_keep,
+            "gate": gate,
+        },
+    }
+    for name, functions in stand_ins.items():
+        kernels = ModuleType(f"practicum.policies.local.{name}")
+        kernels.__dict__.update(functions)
+        monkeypatch.setitem(sys.modules, kernels.__name__, kernels)
     monkeypatch.setattr(Tensor, "pin_memory", lambda tensor: tensor)
     monkeypatch.setattr(torch.cuda, "Event", Event)
 
@@ -93,10 +142,47 @@ async def test_the_engine_keeps_its_promises(promise: object) -> None:
     await promise()
 
 
-async def test_logprobs_are_those_of_a_forward_pass() -> None:
-    await promises.test_logprobs_are_those_of_a_forward_pass("qwen3")
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+async def test_logprobs_are_those_of_a_forward_pass(family: str) -> None:
+    await promises.test_logprobs_are_those_of_a_forward_pass(family)
 
 
 @pytest.mark.parametrize("num_steps", [1, 3, 6, 12])
 async def test_who_hangs_up_while_steps_are_under_way_harms_nobody(num_steps: int) -> None:
     await promises.test_whoever_hangs_up_frees_the_slot_and_harms_nobody(num_steps)
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+def test_the_fused_decoder_rounds_where_transformers_does(family: str, dtype: torch.dtype) -> None:
+    from practicum.policies.local.cuda_stepper import RowLayout
+    from practicum.policies.local.fused import FusedDecoder
+
+    network = tiny_model(family).network.to(dtype)
+    for parameter in network.parameters():
+        if parameter.dim() == 1:  # norms and biases that do something
+            torch.nn.init.uniform_(parameter, 0.5, 1.5)
+    ids, slots, positions = torch.arange(20, 40), torch.arange(20) // 10, torch.arange(20) % 10
+
+    def layout() -> RowLayout:
+        cache = SlotCache(network.config, 2, 16, dtype, torch.device("cpu"))
+        return RowLayout(cache, slots, positions, 20, torch.zeros(3, 0, dtype=torch.long))
+
+    with torch.no_grad():
+        fused = FusedDecoder.of(network, 16)
+        assert fused is not None
+        said = fused.hidden(ids, layout(), torch.arange(20))
+        wanted = hidden_states(network, ids, positions, layout())
+    # To the bit, but for products of joined matrices, which a library may add up otherwise.
+    torch.testing.assert_close(
+        said, wanted, rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-5
+    )
+
+
+def test_what_cannot_be_fused_is_left_to_transformers() -> None:
+    from practicum.policies.local.fused import FusedDecoder
+
+    dynamic = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    assert FusedDecoder.of(tiny_model(rope_parameters=dynamic).network, 16) is None
+    assert FusedDecoder.of(tiny_model("llama", mlp_bias=True).network, 16) is None

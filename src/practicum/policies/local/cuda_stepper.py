@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from practicum.policies.local.decoder_kernels import rotate_and_keep
+from practicum.policies.local.fused import FusedDecoder
 from practicum.policies.local.row_kernel import TILE, attend_rows, attend_tiles
 from practicum.policies.local.sampling import choose
 from practicum.policies.local.slots import SlotCache
@@ -49,6 +51,31 @@ class RowLayout:
         keys, values = self._cache[layer]
         keys[self._slots_N, self._positions_N] = k_N_K_D
         values[self._slots_N, self._positions_N] = v_N_K_D
+        return self._attend(q_N_H_D, keys, values)
+
+    def attend_joint(
+        self,
+        layer: int,
+        joint_N_J_D: Tensor,
+        rotations_T_2_D: Tensor,
+        norms_2_D: Tensor | None,
+        eps: float,
+    ) -> Tensor:
+        """The same from queries, keys and values in one tensor, before they are rotated."""
+        keys, values = self._cache[layer]
+        q_N_H_D = rotate_and_keep(
+            joint_N_J_D,
+            rotations_T_2_D,
+            norms_2_D,
+            eps,
+            self._slots_N,
+            self._positions_N,
+            keys,
+            values,
+        )
+        return self._attend(q_N_H_D, keys, values)
+
+    def _attend(self, q_N_H_D: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         count = self._num_single
         single = attend_rows(
             q_N_H_D[:count], keys, values, self._slots_N[:count], self._positions_N[:count]
@@ -98,16 +125,25 @@ class CudaStepper:
         self._network = model.network
         self._last_ids = torch.zeros(cache.num_slots + 1, dtype=torch.long, device=model.device)
         self._programs: dict[Shape, _Program] = {}
+        self._fused: FusedDecoder | None = None
+        self._is_fresh = False
         self._hidden = hidden_states
         if compile_model:
             self._hidden = torch.compile(hidden_states, dynamic=True)
+        else:
+            num_positions = cache.values_L_2_P_T_K_D.shape[3]
+            self._fused = FusedDecoder.of(model.network, num_positions)
 
     def refresh(self) -> None:
-        """Steps read the weights themselves."""
+        """Copy what is kept of the weights again before the next step."""
+        self._is_fresh = False
 
     @torch.no_grad()
     def launch(self, rows: Rows) -> tuple[Tensor, Any, int]:
         """Queue the step and the copy of its results."""
+        if not self._is_fresh and self._fused is not None:
+            self._fused.renew()
+        self._is_fresh = True
         shape = Shape.of(rows)
         program = self._programs.get(shape)
         if program is None:
@@ -129,8 +165,11 @@ class CudaStepper:
         uniforms_B, temperatures_B, top_ps_B = floats.view(3, -1)
         ids_R = torch.where(ids_R == SAME_AS_SAMPLED, self._last_ids[slots_R], ids_R)
         layout = RowLayout(self.cache, slots_R, positions_R, shape.num_single, tiles)
-        hidden = self._hidden(self._network, ids_R, positions_R, layout)
-        logits = output_head(self._network)(hidden[samples_B])
+        if self._fused is not None:
+            hidden_B = self._fused.hidden(ids_R, layout, samples_B)
+        else:
+            hidden_B = self._hidden(self._network, ids_R, positions_R, layout)[samples_B]
+        logits = output_head(self._network)(hidden_B)
         ids_B, logprobs_B = choose(
             logits, temperatures_B, uniforms_B, top_ps_B if shape.has_top_p else None
         )

@@ -213,14 +213,20 @@ def plain_products(dtype: torch.dtype) -> Iterator[None]:
 
 
 def _is_known(network: Any) -> bool:
-    """Whether the network is what this computes: a known class, nothing put into it."""
-    config = getattr(network, "config", None)
-    if type(network).__name__ not in FAMILIES or getattr(config, "hidden_act", None) != "silu":
+    """Whether the network is what this computes, and small enough to gain by it."""
+    if not is_plain_decoder(network):
         return False
     parameters = list(network.parameters())
     if any(parameter.dtype != torch.float32 for parameter in parameters):
         return False
-    if sum(parameter.numel() for parameter in parameters) > MAX_PARAMETERS:
+    num_parameters: int = sum(parameter.numel() for parameter in parameters)
+    return num_parameters <= MAX_PARAMETERS
+
+
+def is_plain_decoder(network: Any) -> bool:
+    """Whether the network is of a known class, with nothing put into it."""
+    config = getattr(network, "config", None)
+    if type(network).__name__ not in FAMILIES or getattr(config, "hidden_act", None) != "silu":
         return False
     for layer in network.model.layers:
         attention, mlp = layer.self_attn, layer.mlp
