@@ -122,3 +122,18 @@ def test_any_panel_can_be_had_in_a_renamed_world() -> None:
     assert [t.family for t in exchanged] == [t.family for t in train]
     assert not {t.family for t in exchanged} & {t.family for t in env.panel("test")}
     assert [t.family for t in env.panel("test~w7")] == [t.family for t in env.panel("test")]
+
+
+def test_any_panel_can_be_had_in_another_arrangement() -> None:
+    env = load_env("textcraft")
+    train, other = env.panel("train"), env.panel("train~v3")
+    assert [t.data["goal"] for t in other] == [t.data["goal"] for t in train]
+    assert [t.family for t in other] == [t.family for t in train]
+    assert other.tasks == tuple(env.variant(task, 3) for task in train)
+    # A goal with few recipes has few orders of them.
+    assert sum(a.id != b.id for a, b in zip(train, other, strict=True)) > 0.9 * len(train)
+    # A held-out goal under another name keeps its family in every arrangement.
+    assert [t.family for t in env.panel("renamed~v3")] == [t.family for t in env.panel("test")]
+    for wrong in ("train~v", "train~v0", "train~v03", "train~v-1", "train~vx"):
+        with pytest.raises(ConfigError, match="whole number from 1 on"):
+            env.panel(wrong)

@@ -12,10 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from practicum.core.agent import Situation
 from practicum.core.commands import Command
 from practicum.core.env import Script, StepResult
+from practicum.core.errors import ConfigError
 from practicum.core.message import Action, Observation
 from practicum.core.task import Panel, Task
 from practicum.envs.text.textcraft import expert, stepwise, tasks
@@ -222,20 +224,26 @@ class TextCraft:
     def panel(self, name: str) -> Panel:
         """Load a shipped panel; `train~7` and `train~w7` are its goals in renamed worlds.
 
-        `invented~1`, `invented~2`, … are tasks in worlds made up whole.
+        `train~v7` are its goals with other distractors in another order, `invented~1`,
+        `invented~2`, … tasks in worlds made up whole.
         """
         shipped, tilde, seed = name.partition("~")
         if shipped == "invented":
             return invented_panel(seed)
         panel = tasks.PANELS.load(shipped)
-        return Panel(name, tuple(rename(task, seed) for task in panel)) if tilde else panel
+        if not tilde:
+            return panel
+        if seed.startswith("v"):
+            return Panel(name, tuple(self.variant(task, _variant_number(name)) for task in panel))
+        return Panel(name, tuple(rename(task, seed) for task in panel))
 
     def variant(self, task: Task, number: int) -> Task:
         """The same goal with other distractors in another order; 0 is the task itself."""
         if number == 0:
             return task
         world = load_world(task.data["world"])
-        return tasks.make_task(world, task.data["goal"], variant=number, split=task.split)
+        other = tasks.make_task(world, task.data["goal"], variant=number, split=task.split)
+        return replace(other, family=task.family)  # of a renamed world too
 
     def remaining(self, situation: Situation) -> int:
         """Items to fetch and crafts to do, by the expert's plan."""
@@ -248,6 +256,15 @@ class TextCraft:
 
     async def aclose(self) -> None:
         """Release nothing."""
+
+
+def _variant_number(panel: str) -> int:
+    number = panel.partition("~v")[2]
+    if not re.fullmatch("[1-9][0-9]{0,8}", number):
+        raise ConfigError(
+            f"panel {panel[:80]!r}: after '~v' comes a whole number from 1 on, of up to nine digits"
+        )
+    return int(number)
 
 
 def create() -> TextCraft:
