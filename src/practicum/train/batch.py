@@ -160,7 +160,7 @@ def written_sample(token_ids: Sequence[int], is_trained: Sequence[bool]) -> Samp
 
 def check_sampled_ids(episode: Episode, samples: Iterable[Sample]) -> None:
     """What is trained is what was sampled, token by token; runs in training."""
-    trained = [int(t) for s in samples for t in s.token_ids[s.is_trained]]
+    trained = [t for s in samples for t in s.token_ids[s.is_trained].tolist()]
     sampled = [t for turn in episode.turns for t in turn.completion.token_ids or ()]
     assert trained == sampled, f"episode {episode.id}: trained ids are not the sampled ones"
 
