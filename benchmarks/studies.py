@@ -207,6 +207,7 @@ def few_jobs(minutes: float, seeds: Sequence[int]) -> list[Job]:
 BESIDE = {
     "renamed": ("renamed", ("samples=2",)),
     "deep": ("deep", ("samples=2",)),
+    "invented": ("invented~201", ("samples=1", "max_tasks=240")),
     "greedy": ("test", ("samples=1", "sampling.temperature=0")),
 }
 """How else the last model of `all` is judged: panel and settings."""
