@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from practicum.cli.main import main
 from practicum.store.run import Run
+from practicum.train.trainer import LocalTrainer
 
 SMALL: dict[str, Any] = {
     "env": "textcraft",
@@ -297,3 +299,17 @@ def test_demonstrations_of_which_none_fits_are_refused(
     assert main(["sft", str(config), *small, "--out", str(tmp_path / "run")]) == 2
     assert "2 of 2 demonstrations are longer" in (error := capsys.readouterr().err)
     assert "none is left, raise it" in error and "set demonstrations.longer" not in error
+
+
+def test_a_full_gpu_is_told_with_what_to_lower(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*args: object, **options: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 24.00 MiB.")
+
+    monkeypatch.setattr(LocalTrainer, "gather", fill)
+    config = write(tmp_path / "rl.yaml", RL | {"evaluate": None})
+    assert main(["rl", str(config), "--out", str(tmp_path / "run")]) == 1
+    told = " ".join(capsys.readouterr().err.split())
+    assert "lower sampler.slots" in told and "Tried to allocate 24.00 MiB" in told
+    assert "Traceback" not in told

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from practicum.cli.output import JsonFlag, console, interval, percent, points, print_json
-from practicum.core.errors import ConfigError
+from practicum.core.errors import ConfigError, PracticumError
 
 if TYPE_CHECKING:
     from practicum.config.train import RlConfig, SftConfig
@@ -77,7 +77,7 @@ def _train(
     folder = out or Path("runs") / path.stem
     try:
         import matplotlib  # noqa: F401
-        import torch  # noqa: F401
+        import torch
         import transformers
     except ImportError as error:
         raise ConfigError(f"training needs {error.name}: pip install 'practicum[train]'") from error
@@ -90,7 +90,14 @@ def _train(
         if not team.leads:
             follow(config, team)
             return 0
-        report = asyncio.run(_run(config, folder, is_resumed, asked_to_stop, team, not is_json))
+        try:
+            report = asyncio.run(_run(config, folder, is_resumed, asked_to_stop, team, not is_json))
+        except torch.OutOfMemoryError as error:
+            raise PracticumError(
+                "the GPU's memory is full: lower sampler.slots (its cache), packing.pack_tokens or "
+                "model.max_context, or set model.gradient_checkpointing=true "
+                f"({str(error).partition(' If reserved')[0]})"
+            ) from error
     if report is None:
         again = " ".join(["practicum", "sft" if kind is SftConfig else "rl", str(path), *overrides])
         console(stderr=True).print(f"stopped; go on with: {again} --out {folder} --resume")
