@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -313,3 +314,20 @@ def test_a_full_gpu_is_told_with_what_to_lower(
     told = " ".join(capsys.readouterr().err.split())
     assert "lower sampler.slots" in told and "Tried to allocate 24.00 MiB" in told
     assert "Traceback" not in told
+
+
+def test_a_stopped_training_says_how_to_go_on_and_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line it prints is typed as it stands, a list of panels in it too."""
+    sft = SMALL | {"demonstrations": {"max_tasks": 4, "longer": "skip"}, "batch_size": 2}
+    config = write(tmp_path / "sft.yaml", sft | {"evaluate": None})
+    asked = ["sft", str(config), "demonstrations.panel=[train, train~w1]"]
+    with monkeypatch.context() as patch:
+        patch.setattr("practicum.cli.train._listen", lambda: [signal.SIGINT])
+        assert main([*asked, "--out", str(tmp_path / "run")]) == 1
+    _, _, line = capsys.readouterr().err.partition("go on with: ")
+    program, *arguments = shlex.split(line)
+    assert program == "practicum" and arguments[:3] == asked
+    assert main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["updates"] == 2

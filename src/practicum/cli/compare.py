@@ -26,7 +26,8 @@ def compare(
         print_json(result)
         return
     out = console()
-    out.print(f"{run_b} minus {run_a}: [bold]{points(result['difference'])}[/]")
+    out.print(f"{run_b} minus {run_a}: ", markup=False, end="")
+    out.print(f"[bold]{points(result['difference'])}[/]")
     out.print(
         f"on {result['tasks']} common tasks: better on {result['better']}, worse on "
         f"{result['worse']}; p = {result['p_value']:.2g} ({result['test']})"

@@ -116,7 +116,9 @@ def convert(
         print_json({"file": str(out), "conversations": len(kept), "left_out": left_out})
         return
     reasons = ", ".join(f"{count} {outcome}" for outcome, count in left_out.items())
-    console().print(f"{out}: {len(kept)} conversations; left out: {reasons or 'none'}")
+    console().print(
+        f"{out}: {len(kept)} conversations; left out: {reasons or 'none'}", markup=False
+    )
 
 
 @data.command("validate")
@@ -204,7 +206,7 @@ def split(
         print_json({n: {"file": str(f), "conversations": len(p)} for n, f, p in rows})
         return
     for file, part in zip(files, parts, strict=True):
-        console().print(f"{file}: {len(part)} conversations")
+        console().print(f"{file}: {len(part)} conversations", markup=False)
 
 
 @data.command("stats")

@@ -193,4 +193,4 @@ def _print_report(report: dict[str, Any], folder: Path) -> None:
         f"[{style}]overlap with {overlap['checked_against']}: {overlap['tasks']} tasks, "
         f"{overlap['families']} families[/]"
     )
-    out.print(f"contract {report['contract'][:12]}, report {folder / 'report.json'}")
+    out.print(f"contract {report['contract'][:12]}, report {folder / 'report.json'}", markup=False)

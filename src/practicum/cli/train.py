@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,8 +100,9 @@ def _train(
                 f"({str(error).partition(' If reserved')[0]})"
             ) from error
     if report is None:
-        again = " ".join(["practicum", "sft" if kind is SftConfig else "rl", str(path), *overrides])
-        console(stderr=True).print(f"stopped; go on with: {again} --out {folder} --resume")
+        name = "sft" if kind is SftConfig else "rl"
+        again = shlex.join(["practicum", name, str(path), *overrides, "--out", str(folder)])
+        console(stderr=True).print(f"stopped; go on with: {again} --resume", markup=False)
         return 1
     if is_json:
         print_json({**report, "run": str(folder), "checkpoint": str(folder / report["checkpoint"])})
@@ -213,4 +215,6 @@ def _print_report(report: dict[str, Any], folder: Path) -> None:
     shares = ", ".join(f"{phase} {percent(timings[phase] / spent)}" for phase in phases)
     taken_s = timings["updates"] + timings["saving"]
     out.print(f"{report['updates']} updates in {taken_s:.0f} s: {shares}")
-    out.print(f"model {folder / report['checkpoint']}, report {folder / 'report.json'}")
+    out.print(
+        f"model {folder / report['checkpoint']}, report {folder / 'report.json'}", markup=False
+    )
