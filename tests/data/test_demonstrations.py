@@ -1,4 +1,5 @@
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -117,6 +118,33 @@ async def test_slips_are_shown_without_a_loss_and_recovered_from(
     assert "Action: inventory" in learned  # what the expert does about a refusal
     assert len(loaded.samples) >= 10
     assert await play_demonstrations(config, textcraft, tasks, renderer) == loaded
+
+
+async def test_several_processes_play_the_same_games(
+    textcraft: Environment, renderer: Renderer
+) -> None:
+    tasks = textcraft.panel("train").tasks[:7]
+    played = {"slips": {"rate": 0.3, "script": "careless"}, "thoughts": 0.5}
+    alone = await play_demonstrations(sft_config(**played), textcraft, tasks, renderer)
+    config = sft_config(**played, workers=3)
+    assert await play_demonstrations(config, textcraft, tasks, renderer) == alone
+
+
+async def test_a_world_that_cannot_be_sent_to_a_process_or_kills_it_is_named(
+    textcraft: Environment,
+) -> None:
+    class Bound(type(textcraft)):  # type: ignore[misc]
+        """A class of this function: no other process knows it."""
+
+    class Deadly(type(textcraft)):  # type: ignore[misc]
+        def __reduce__(self) -> object:
+            return os._exit, (1,)  # what unpacking it does
+
+    tasks = textcraft.panel("train").tasks[:2]
+    with pytest.raises(ConfigError, match=r"set demonstrations\.workers=1"):
+        await expert_episodes(Bound(), tasks, get_format("react"), num_workers=2)
+    with pytest.raises(EnvError, match=r"lower demonstrations\.workers"):
+        await expert_episodes(Deadly(), tasks, get_format("react"), num_workers=2)
 
 
 async def test_a_careless_expert_errs_in_its_own_words(

@@ -142,6 +142,8 @@ class DemonstrationsConfig(StrictConfig):
     """Mistakes in the expert's play, without a loss on them: what follows shows a way back."""
     thoughts: float = Field(1.0, ge=0, le=1)
     """The share of the games whose player says what it thinks; the others show actions alone."""
+    workers: int = Field(1, ge=1)
+    """Processes that play the games at once; what is learned from is the same with any number."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -152,6 +154,7 @@ class DemonstrationsConfig(StrictConfig):
                 "script",
                 "slips",
                 "thoughts",
+                "workers",
                 "panel",
                 "difficulties",
                 "max_tasks",

@@ -50,7 +50,9 @@ async def play_demonstrations(
         slips = Slips(wanted.slips.rate, wanted.slips.script, config.seed)
     thoughts = Thoughts(wanted.thoughts, config.seed) if wanted.thoughts < 1 else None
     form = get_format(config.format)
-    episodes = await expert_episodes(environment, tasks, form, wanted.script, slips, thoughts)
+    episodes = await expert_episodes(
+        environment, tasks, form, wanted.script, slips, thoughts, wanted.workers
+    )
     by_id = {task.id: task for task in tasks}
     conversations = [episode_conversation(e, by_id[e.task_id], wanted.turns) for e in episodes]
     if slips is not None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import pickle
 from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from random import Random
 
 from practicum.agents.chat import ChatAgent
@@ -12,7 +16,7 @@ from practicum.core.agent import Sampling, Situation
 from practicum.core.canonical import stable_seed
 from practicum.core.env import Decision, Environment, Script
 from practicum.core.episode import Episode
-from practicum.core.errors import EnvError, unknown_name
+from practicum.core.errors import ConfigError, EnvError, unknown_name
 from practicum.core.task import Task
 from practicum.policies.scripted import ScriptedPolicy
 from practicum.rewards.outcome import judge_outcome
@@ -51,12 +55,16 @@ async def expert_episodes(
     script: str = "expert",
     slips: Slips | None = None,
     thoughts: Thoughts | None = None,
+    num_workers: int = 1,
 ) -> list[Episode]:
     """Play every task once with a script; the episodes in the order of the tasks.
 
     Failed ones are among them. Broken ones raise, since leaving them out would change
-    what is learned from without a word.
+    what is learned from without a word. With several workers each is a process of its own.
     """
+    if num_workers > 1 and len(tasks) > 1:
+        settings = (action_format, script, slips, thoughts)
+        return await _shared_out(num_workers, environment, tasks, settings)
 
     def render(decision: Decision) -> str:
         return action_format.render(decision, environment.commands)
@@ -82,6 +90,45 @@ async def expert_episodes(
             f"{broken[0][1]}; run practicum check {environment.id}"
         )
     return episodes
+
+
+_Settings = tuple[ActionFormat, str, Slips | None, Thoughts | None]
+
+
+async def _shared_out(
+    num_workers: int, environment: Environment, tasks: Sequence[Task], settings: _Settings
+) -> list[Episode]:
+    try:
+        pickle.dumps((environment, settings))
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise ConfigError(
+            f"{environment.id} cannot be sent to other processes ({error}): "
+            "set demonstrations.workers=1"
+        ) from error
+    count = min(num_workers, len(tasks))
+    loop = asyncio.get_running_loop()
+    episodes: list[Episode | None] = [None] * len(tasks)
+    # Spawned: a fork of a process that uses a GPU or threads may hang.
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+        parts = [
+            loop.run_in_executor(pool, _play_part, environment, tasks[i::count], settings)
+            for i in range(count)
+        ]
+        try:
+            for i, part in enumerate(await asyncio.gather(*parts)):
+                episodes[i::count] = part
+        except BrokenExecutor as error:
+            raise EnvError(
+                "a process that played demonstrations died, for want of memory perhaps: "
+                "lower demonstrations.workers"
+            ) from error
+    return [episode for episode in episodes if episode is not None]
+
+
+def _play_part(
+    environment: Environment, tasks: Sequence[Task], settings: _Settings
+) -> list[Episode]:
+    return asyncio.run(expert_episodes(environment, tasks, *settings))
 
 
 def find_script(environment: Environment, name: str) -> Script:
