@@ -163,9 +163,11 @@ def compare(scene: Scene, peer_python: str | None, num_updates: int, folder: Pat
             flush=True,
         )
         costs: dict[str, list[Cost]] = {name: [] for name in programs}
-        for _ in range(num_updates):
+        for number in range(1, num_updates + 1):
             for name, running in programs.items():
-                costs[name].append(running.update())
+                cost = running.update()
+                costs[name].append(cost)
+                print(f"update {number}: {name} {cost.wall_s:.2f} s", file=sys.stderr, flush=True)
     print_table(costs)
     print_ratios(costs)
 
