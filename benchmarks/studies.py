@@ -2,6 +2,7 @@
 
     python benchmarks/studies.py --model SMOLLM2_DIR algorithms environments joint [--at-once 4]
     python benchmarks/studies.py --model SMOLLM2_DIR few [--minutes 22]
+    python benchmarks/studies.py --model SMOLLM2_DIR all --at-once 5 --minutes 15
     python benchmarks/studies.py --tiny algorithms environments joint starts few all  # made small
 
 - *algorithms*: GRPO, PPO, GiGPO and GRPO with a growing horizon, three seeds each, from one start.
@@ -46,6 +47,8 @@ SLOT_TOKENS = 192 * 3072
 """Of a training's sampler, 13 GiB: four trainings fill a GPU of 140 GiB."""
 LONG_GAMES = 6144
 """Tokens that the longest of `stepwise`'s games fit into, slips and all."""
+LONG_SLOTS = 160
+"""Of those, 21 GiB: three trainings fill it."""
 
 
 def _worlds(pattern: str, first: int, last: int) -> str:
@@ -57,7 +60,7 @@ def _held_out(panel: str = "test") -> str:
 
 
 def _room(tokens: int) -> tuple[str, ...]:
-    slots = min(192, SLOT_TOKENS // tokens)
+    slots = LONG_SLOTS if tokens == LONG_GAMES else min(192, SLOT_TOKENS // tokens)
     return (f"model.max_context={tokens}", "packing.pack_tokens=8192", f"sampler.slots={slots}")
 
 
@@ -81,6 +84,7 @@ def _rl(
 
 ALL_GAMES = (
     "demonstrations.max_tasks=null",
+    "demonstrations.workers=4",
     "demonstrations.variants=1",
     "demonstrations.thoughts=1",
 )
@@ -214,8 +218,10 @@ BESIDE = {
 
 
 def all_jobs(minutes: float, seeds: Sequence[int]) -> list[Job]:
-    games = f"[train, {_worlds('train~w', 1, 30)}, {_worlds('invented~', 101, 120)}]"
-    tasks = f"panel=[{_worlds('train~w', 31, 40)}, {_worlds('invented~', 1, 2)}]"
+    real = f"train, {_worlds('train~v', 1, 9)}"
+    games = f"[{real}, {_worlds('train~w', 1, 20)}, {_worlds('invented~', 101, 115)}]"
+    practice = (("train~v", 11, 14), ("train~w", 31, 33), ("invented~", 1, 2))
+    tasks = f"panel=[{', '.join(_worlds(*worlds) for worlds in practice)}]"
     jobs = []
     for seed in seeds:
         sft = _sft(
@@ -239,13 +245,19 @@ def all_jobs(minutes: float, seeds: Sequence[int]) -> list[Job]:
                 tasks,
                 "difficulties=[depth 2, depth 3, depth 4]",
                 "groups.variants=1",
+                # Most groups succeed whole: more of them are played for as many that teach, what
+                # fails weighs as much as what goes well, and a mistake on the way is no example.
+                "groups.max_per_update=64",
+                "algorithm.minibatches=2",
+                "algorithm.negative_weight=1.0",
+                "algorithm.refused_weight=0",
                 "limits.max_turns=50",
                 f"max_minutes={minutes}",
                 f"seed={seed}",
             ),
             sft.name,
         )
-        room = (f"hf.max_context={LONG_GAMES}", f"concurrency={SLOT_TOKENS // LONG_GAMES}")
+        room = (f"hf.max_context={LONG_GAMES}", f"concurrency={LONG_SLOTS // 2}")
         beside = [
             Job(f"all-{name}-{seed}", "eval", panel, (*room, *sampling), rl.name)
             for name, (panel, sampling) in BESIDE.items()
