@@ -18,6 +18,7 @@ import torch
 import yaml
 
 from practicum.cli.main import main
+from practicum.policies.local.engine import Engine
 from practicum.store.run import Run
 from practicum.train.trainer import LocalTrainer
 
@@ -310,10 +311,15 @@ def test_a_full_gpu_is_told_with_what_to_lower(
 
     monkeypatch.setattr(LocalTrainer, "gather", fill)
     config = write(tmp_path / "rl.yaml", RL | {"evaluate": None})
-    assert main(["rl", str(config), "--out", str(tmp_path / "run")]) == 1
+    assert main(["rl", str(config), "--out", str(tmp_path / "rl")]) == 1
     told = " ".join(capsys.readouterr().err.split())
     assert "lower sampler.slots" in told and "Tried to allocate 24.00 MiB" in told
     assert "Traceback" not in told
+
+    monkeypatch.setattr(Engine, "__init__", fill)
+    asked = ["--policy", "hf:craft-base", "--panel", "dev", "max_tasks=1"]
+    assert main(["eval", "textcraft", *asked, "--out", str(tmp_path / "eval")]) == 1
+    assert "hf.max_context" in capsys.readouterr().err
 
 
 def test_a_stopped_training_says_how_to_go_on_and_does(

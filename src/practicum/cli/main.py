@@ -27,6 +27,11 @@ from practicum.core.errors import ConfigError, PracticumError, StoreError
 
 FAILED = 1
 BAD_INPUT = 2
+FULL_GPU = (
+    "the GPU's memory is full: in sft and rl lower sampler.slots (its cache), packing.pack_tokens "
+    "or model.max_context, or set model.gradient_checkpointing=true; in eval lower concurrency "
+    "or hf.max_context"
+)
 
 app = typer.Typer(
     name="practicum",
@@ -69,6 +74,9 @@ def main(argv: list[str] | None = None) -> int:
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):
             _complain(error.format_message())
             return BAD_INPUT
+        if _is_full_gpu(error):
+            _complain(f"{FULL_GPU} ({str(error).partition(' If reserved')[0]})")
+            return FAILED
         raise
     if not isinstance(result, int):
         return 0
@@ -78,6 +86,11 @@ def main(argv: list[str] | None = None) -> int:
 def run() -> None:
     """Entry point of the installed command."""
     sys.exit(main())
+
+
+def _is_full_gpu(error: Exception) -> bool:
+    torch = sys.modules.get("torch")  # who has not loaded it has no GPU to fill
+    return torch is not None and isinstance(error, torch.OutOfMemoryError)
 
 
 def _complain(message: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from practicum.cli.output import JsonFlag, console, interval, percent, points, print_json
-from practicum.core.errors import ConfigError, PracticumError
+from practicum.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from practicum.config.train import RlConfig, SftConfig
@@ -78,7 +78,7 @@ def _train(
     folder = out or Path("runs") / path.stem
     try:
         import matplotlib  # noqa: F401
-        import torch
+        import torch  # noqa: F401
         import transformers
     except ImportError as error:
         raise ConfigError(f"training needs {error.name}: pip install 'practicum[train]'") from error
@@ -91,14 +91,7 @@ def _train(
         if not team.leads:
             follow(config, team)
             return 0
-        try:
-            report = asyncio.run(_run(config, folder, is_resumed, asked_to_stop, team, not is_json))
-        except torch.OutOfMemoryError as error:
-            raise PracticumError(
-                "the GPU's memory is full: lower sampler.slots (its cache), packing.pack_tokens or "
-                "model.max_context, or set model.gradient_checkpointing=true "
-                f"({str(error).partition(' If reserved')[0]})"
-            ) from error
+        report = asyncio.run(_run(config, folder, is_resumed, asked_to_stop, team, not is_json))
     if report is None:
         name = "sft" if kind is SftConfig else "rl"
         again = shlex.join(["practicum", name, str(path), *overrides, "--out", str(folder)])
