@@ -22,7 +22,7 @@ from practicum.data.demonstrations import (
     worth_learning,
 )
 from practicum.data.draw import draw_tasks, of_difficulties, with_variants
-from practicum.data.expert import expert_episodes
+from practicum.data.expert import PART_SIZE, expert_episodes
 from practicum.data.samples import conversation_sample
 from practicum.data.tables import Conversation, episode_conversation, write_table
 from practicum.envs.registry import load_env
@@ -123,7 +123,7 @@ async def test_slips_are_shown_without_a_loss_and_recovered_from(
 async def test_several_processes_play_the_same_games(
     textcraft: Environment, renderer: Renderer
 ) -> None:
-    tasks = textcraft.panel("train").tasks[:7]
+    tasks = textcraft.panel("train").tasks[: 2 * PART_SIZE + 1]
     played = {"slips": {"rate": 0.3, "script": "careless"}, "thoughts": 0.5}
     alone = await play_demonstrations(sft_config(**played), textcraft, tasks, renderer)
     config = sft_config(**played, workers=3)
@@ -131,7 +131,7 @@ async def test_several_processes_play_the_same_games(
 
 
 async def test_a_world_that_cannot_be_sent_to_a_process_or_kills_it_is_named(
-    textcraft: Environment,
+    textcraft: Environment, tmp_path: Path
 ) -> None:
     class Bound(type(textcraft)):  # type: ignore[misc]
         """A class of this function: no other process knows it."""
@@ -143,6 +143,13 @@ async def test_a_world_that_cannot_be_sent_to_a_process_or_kills_it_is_named(
     tasks = textcraft.panel("train").tasks[:2]
     with pytest.raises(ConfigError, match=r"set demonstrations\.workers=1"):
         await expert_episodes(Bound(), tasks, get_format("react"), num_workers=2)
+    (tmp_path / "somewhere_else.py").write_text(
+        "from practicum.envs.registry import load_env\n"
+        "class Mine(type(load_env('textcraft'))): pass\n"
+    )
+    unknown = load_env(f"{tmp_path / 'somewhere_else.py'}:Mine")  # no process can import it
+    with pytest.raises(ConfigError, match=r"No module.*set demonstrations\.workers=1"):
+        await expert_episodes(unknown, tasks, get_format("react"), num_workers=2)
     with pytest.raises(EnvError, match=r"lower demonstrations\.workers"):
         await expert_episodes(Deadly(), tasks, get_format("react"), num_workers=2)
 

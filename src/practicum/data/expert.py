@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from random import Random
 
 from practicum.agents.chat import ChatAgent
@@ -17,10 +16,14 @@ from practicum.core.canonical import stable_seed
 from practicum.core.env import Decision, Environment, Script
 from practicum.core.episode import Episode
 from practicum.core.errors import ConfigError, EnvError, unknown_name
+from practicum.core.spawned import spawned
 from practicum.core.task import Task
 from practicum.policies.scripted import ScriptedPolicy
 from practicum.rewards.outcome import judge_outcome
 from practicum.rollout.play import Attempt, Limits, Table, play_many
+
+PART_SIZE = 32
+"""Tasks that a process is handed at once."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,10 @@ class Thoughts:
         return Random(stable_seed(self.seed, "thoughts", task_id)).random() < self.share
 
 
+_Cast = tuple[Environment, ActionFormat, str, Slips | None, Thoughts | None]
+"""Where is played, and who plays how."""
+
+
 async def expert_episodes(
     environment: Environment,
     tasks: Sequence[Task],
@@ -60,12 +67,30 @@ async def expert_episodes(
     """Play every task once with a script; the episodes in the order of the tasks.
 
     Failed ones are among them. Broken ones raise, since leaving them out would change
-    what is learned from without a word. With several workers each is a process of its own.
+    what is learned from without a word. Several workers are processes of their own.
     """
-    if num_workers > 1 and len(tasks) > 1:
-        settings = (action_format, script, slips, thoughts)
-        return await _shared_out(num_workers, environment, tasks, settings)
+    cast = (environment, action_format, script, slips, thoughts)
+    if num_workers > 1:
+        episodes = await _play_apart(num_workers, cast, tasks)
+    else:
+        episodes = await _play(*cast, tasks)
+    broken = [(e.task_id, e.error.message) for e in episodes if e.error is not None]
+    if broken:
+        raise EnvError(
+            f"{len(broken)} of {len(episodes)} demonstrations broke, first {broken[0][0]}: "
+            f"{broken[0][1]}; run practicum check {environment.id}"
+        )
+    return episodes
 
+
+async def _play(
+    environment: Environment,
+    action_format: ActionFormat,
+    script: str,
+    slips: Slips | None,
+    thoughts: Thoughts | None,
+    tasks: Sequence[Task],
+) -> list[Episode]:
     def render(decision: Decision) -> str:
         return action_format.render(decision, environment.commands)
 
@@ -82,53 +107,46 @@ async def expert_episodes(
         played[episode.task_id] = episode
 
     await play_many(table, [Attempt(task) for task in tasks], keep)
-    episodes = [played[task.id] for task in tasks]
-    broken = [(e.task_id, e.error.message) for e in episodes if e.error is not None]
-    if broken:
-        raise EnvError(
-            f"{len(broken)} of {len(episodes)} demonstrations broke, first {broken[0][0]}: "
-            f"{broken[0][1]}; run practicum check {environment.id}"
-        )
-    return episodes
+    return [played[task.id] for task in tasks]
 
 
-_Settings = tuple[ActionFormat, str, Slips | None, Thoughts | None]
-
-
-async def _shared_out(
-    num_workers: int, environment: Environment, tasks: Sequence[Task], settings: _Settings
-) -> list[Episode]:
+async def _play_apart(num_workers: int, cast: _Cast, tasks: Sequence[Task]) -> list[Episode]:
+    """Hand parts of the tasks to processes as they come free."""
+    environment = cast[0]
     try:
-        pickle.dumps((environment, settings))
+        packed = pickle.dumps(cast)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
-        raise ConfigError(
-            f"{environment.id} cannot be sent to other processes ({error}): "
-            "set demonstrations.workers=1"
-        ) from error
-    count = min(num_workers, len(tasks))
+        raise _not_sent(environment.id, error) from error
+    parts = [tasks[i : i + PART_SIZE] for i in range(0, len(tasks), PART_SIZE)]
     loop = asyncio.get_running_loop()
-    episodes: list[Episode | None] = [None] * len(tasks)
-    # Spawned: a fork of a process that uses a GPU or threads may hang.
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        parts = [
-            loop.run_in_executor(pool, _play_part, environment, tasks[i::count], settings)
-            for i in range(count)
-        ]
-        try:
-            for i, part in enumerate(await asyncio.gather(*parts)):
-                episodes[i::count] = part
-        except BrokenExecutor as error:
-            raise EnvError(
-                "a process that played demonstrations died, for want of memory perhaps: "
-                "lower demonstrations.workers"
-            ) from error
-    return [episode for episode in episodes if episode is not None]
+    pool = spawned(min(num_workers, len(parts)))
+    try:
+        played = await asyncio.gather(
+            *(loop.run_in_executor(pool, _play_part, environment.id, packed, p) for p in parts)
+        )
+    except BrokenExecutor as error:
+        raise EnvError(
+            "a process that played demonstrations died, for want of memory perhaps: "
+            "lower demonstrations.workers"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)  # what is under way takes a moment
+    return [episode for part in played for episode in part]
 
 
-def _play_part(
-    environment: Environment, tasks: Sequence[Task], settings: _Settings
-) -> list[Episode]:
-    return asyncio.run(expert_episodes(environment, tasks, *settings))
+def _play_part(env_id: str, packed: bytes, tasks: Sequence[Task]) -> list[Episode]:
+    """In a process of its own, which may not know the environment's code."""
+    try:
+        cast: _Cast = pickle.loads(packed)
+    except (ImportError, AttributeError) as error:
+        raise _not_sent(env_id, error) from error
+    return asyncio.run(_play(*cast, tasks))
+
+
+def _not_sent(env_id: str, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"{env_id} cannot be sent to other processes ({error}): set demonstrations.workers=1"
+    )
 
 
 def find_script(environment: Environment, name: str) -> Script:

@@ -14,10 +14,10 @@ from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from practicum.core.errors import EnvError, MachineError
+from practicum.core.spawned import spawned
 from practicum.envs.text.alfworld.language import without_banner
 
 MAX_WORKERS = 4
@@ -32,10 +32,7 @@ Shown = tuple[str, list[str], bool]
 class Worker:
     """A process that plays games, and how many it has open."""
 
-    executor: ProcessPoolExecutor = field(
-        # Spawned: a forked copy of a process with threads can hang in a lock it inherited.
-        default_factory=lambda: ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-    )
+    executor: ProcessPoolExecutor = field(default_factory=lambda: spawned(1))
     num_open: int = 0
     is_dead: bool = False
 
