@@ -37,6 +37,7 @@ def recorded_sequences(episode: Episode) -> list[Sequence]:
     Where one does not, a new sequence begins.
     """
     sequences: list[Sequence] = []
+    known: tuple[int, ...] = ()
     for number, turn in enumerate(episode.turns):
         said = turn.completion
         if said.prompt_token_ids is None or said.token_ids is None or said.logprobs is None:
@@ -44,14 +45,14 @@ def recorded_sequences(episode: Episode) -> list[Sequence]:
                 f"episode {episode.id} has no token ids and log-probabilities: it was not "
                 "sampled by a policy that can be trained"
             )
-        prompt = said.prompt_token_ids
-        known = sequences[-1].ids if sequences else []
-        if not known or list(prompt[: len(known)]) != known:
+        prompt, answer = said.prompt_token_ids, said.token_ids
+        if not sequences or prompt[: len(known)] != known:
             sequences.append(Sequence([], []))
         ids, answers = sequences[-1]
         ids.extend(prompt[len(ids) :])
-        answers.append(Answer(number, len(ids), len(ids) + len(said.token_ids)))
-        ids.extend(said.token_ids)
+        answers.append(Answer(number, len(ids), len(ids) + len(answer)))
+        ids.extend(answer)
+        known = prompt + answer
     return sequences
 
 

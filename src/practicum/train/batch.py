@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -160,8 +161,8 @@ def written_sample(token_ids: Sequence[int], is_trained: Sequence[bool]) -> Samp
 
 def check_sampled_ids(episode: Episode, samples: Iterable[Sample]) -> None:
     """What is trained is what was sampled, token by token; runs in training."""
-    trained = [t for s in samples for t in s.token_ids[s.is_trained].tolist()]
-    sampled = [t for turn in episode.turns for t in turn.completion.token_ids or ()]
+    trained = list(chain.from_iterable(s.token_ids[s.is_trained].tolist() for s in samples))
+    sampled = list(chain.from_iterable(turn.completion.token_ids or () for turn in episode.turns))
     assert trained == sampled, f"episode {episode.id}: trained ids are not the sampled ones"
 
 
@@ -206,10 +207,19 @@ def _sample(episode: str, ids: Sequence[int], trained: Sequence[_Answer]) -> Sam
     for answer in trained:
         span = slice(answer.start, answer.start + len(answer.logprobs))
         is_trained[span], turns[span] = True, answer.turn
-        logprobs[span], advantages[span] = answer.logprobs, answer.advantage
+        advantages[span] = answer.advantage
         rewards[span.stop - 1] += answer.reward
+    logprobs[is_trained] = np.fromiter(
+        chain.from_iterable(answer.logprobs for answer in trained), np.float32
+    )
     return Sample(
-        np.array(ids, np.int64), is_trained, logprobs, advantages, rewards, turns, episode
+        np.fromiter(ids, np.int64, len(ids)),
+        is_trained,
+        logprobs,
+        advantages,
+        rewards,
+        turns,
+        episode,
     )
 
 
