@@ -27,6 +27,7 @@ def attend_one(q_H_D: Tensor, keys_T_K_D: Tensor, values_T_K_D: Tensor) -> Tenso
 RUNS = [(6, 0, 3), (7, 4, 5)]
 
 
+@pytest.mark.parametrize("at_once", [True, False], ids=["x86", "others"])
 @pytest.mark.parametrize(
     ("single", "runs"),
     [
@@ -38,8 +39,12 @@ RUNS = [(6, 0, 3), (7, 4, 5)]
     ],
 )
 def test_rows_see_the_tokens_of_their_slot_up_to_themselves(
-    single: list[int], runs: list[tuple[int, int, int]]
+    monkeypatch: pytest.MonkeyPatch,
+    single: list[int],
+    runs: list[tuple[int, int, int]],
+    at_once: bool,
 ) -> None:
+    monkeypatch.setattr("practicum.policies.local.slots._AT_ONCE", at_once)
     torch.manual_seed(0)
     cache = SlotCache(CONFIG, SLOTS, TOKENS, torch.float32, torch.device("cpu"))
     content = cache.values_L_2_P_T_K_D
