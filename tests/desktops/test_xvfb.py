@@ -200,6 +200,13 @@ async def test_the_clipboard_holds_a_text() -> None:
         assert await machine.computer.clipboard() == "žluťoučký\nkůň " * 5000
 
 
+async def test_the_clipboard_holds_the_new_text_at_once() -> None:
+    async with desktop() as machine:
+        for number in range(40):
+            await machine.computer.set_clipboard(str(number))
+            assert await machine.computer.clipboard() == str(number)
+
+
 async def test_a_screen_that_changes_all_the_time_does_not_settle() -> None:
     async with desktop() as machine:
         computer = machine.computer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import posixpath
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -205,6 +206,7 @@ class LocalComputer:
 
     async def set_clipboard(self, text: str) -> None:
         """Put a text into the clipboard."""
+        before = await self._thread.call(self._x.clipboard_owner)
         result = await self.run(
             ["xclip", "-selection", "clipboard", "-t", "UTF8_STRING", "-i"],
             timeout_s=_CLIPBOARD_TIMEOUT_S,
@@ -212,6 +214,12 @@ class LocalComputer:
         )
         if result.exit_code != 0:
             raise MachineError(f"xclip failed: {result.error.strip()}", kind="clipboard")
+        # What stays behind to serve the text may ask for the clipboard only after xclip has ended.
+        end_s = time.monotonic() + _CLIPBOARD_TIMEOUT_S
+        while await self._thread.call(self._x.clipboard_owner) in (before, 0):
+            if time.monotonic() > end_s:
+                raise MachineError("xclip never took the clipboard", kind="clipboard")
+            await asyncio.sleep(0.005)
 
     async def windows(self) -> Sequence[Window]:
         """The windows there are, the topmost last."""

@@ -197,6 +197,11 @@ class XClient:
             pixels.reshape(reply.height, reply.width, 4),
         )
 
+    def clipboard_owner(self) -> int:
+        """The window that serves the clipboard; 0 if none does."""
+        owner: int = self._x.core.GetSelectionOwner(self._atom("CLIPBOARD")).reply().owner
+        return owner
+
     def windows(self) -> list[Window]:
         """The window manager's windows, the topmost last."""
         active = next(iter(self._longs(self._root, "_NET_ACTIVE_WINDOW")), 0)
